@@ -24,9 +24,9 @@ STATE_PATH = "/var/lib/libvirt/script-state"
 START_SECONDS = 300
 NAME, TOKEN = "script", "token-of-the-script"
 CHANNEL_LOOP = """
-trap '' HUP; exec >/dev/null 2>&1; cd /root; device=/dev/virtio-ports/org.panel.sandbox.0
+trap '' HUP; sleep 1; exec >/dev/null 2>&1; cd /root; device=/dev/virtio-ports/org.panel.sandbox.0
 for process in /proc/[0-9]*; do
-  case $(tr '\\0' ' ' <$process/cmdline) in "python3 -m sandbox_guest.channel"*) kill -9 ${process#/proc/};; esac
+  case $(tr '\\0' ' ' <$process/cmdline) in "python3 -m sandbox_guest"*) kill -9 ${process#/proc/};; esac
 done
 until { exec 3<>$device; }; do sleep 0.02; done
 until read -N 1 -u 3 byte && [ "$byte" = s ]; do sleep 0.05; done
@@ -35,7 +35,8 @@ while :; do
   read -N 1 -u 3 byte; cat raw >&3
 done
 """
-"""Takes the channel from the sandbox's own program. Stores what the host sends and sends it back, again and again."""
+"""Takes the channel from the daemon, which answers the command before. Stores what the host sends and sends it back,
+again and again."""
 
 
 class ScriptSandboxes:
@@ -112,6 +113,7 @@ class ScriptSandboxes:
             self.restore()
             loop = CHANNEL_LOOP % {"blocks": len(data) // 65536}
             self.run(f"setsid bash -c {quote(loop)} & sleep 0.1", "root")
+            time.sleep(4)
             self.raw_channel = self.node.open_channel(self.id)
             time.sleep(2)
             self.raw_channel.sendall(b"s")

@@ -17,7 +17,7 @@ from tests.support.waiting import wait_until
 pytestmark = pytest.mark.guest
 
 KILL_DAEMON = (
-    "sleep 0.2; for pid in $(pidof python3); do [[ $(</proc/$pid/cmdline) == *sandbox_guest ]] && kill -9 $pid; done"
+    "sleep 0.2; for pid in $(pidof python3); do [[ $(</proc/$pid/cmdline) == *sandbox_guest* ]] && kill -9 $pid; done"
 )
 
 

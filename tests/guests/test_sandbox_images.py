@@ -77,7 +77,10 @@ def test_python_image_has_its_tools(guest_cache, tmp_path):
     for name in ("git", "curl", "pip3", "python3"):
         assert f"/{name}/" in names
     assert "/bash/" in run_debugfs(raw, "ls -p /bin")
-    assert "serve sandbox_guest --code-interpreter-port 49999\n" in run_debugfs(raw, "cat /etc/inittab")
+    assert (
+        "serve sandbox_guest --device /dev/virtio-ports/org.panel.sandbox.0 --code-interpreter-port 49999\n"
+        in run_debugfs(raw, "cat /etc/inittab")
+    )
 
 
 def test_sandbox_image_without_its_program_is_not_built(guest_cache, tmp_path):
@@ -156,7 +159,7 @@ def test_wrong_token_is_refused(machine):
         Sandbox.connect(SANDBOX_ID, **make_sdk_options(api, machine.port)).commands.run("true")
 
 
-def test_killed_daemon_and_channel_start_again(machine, connected_sandbox):
+def test_killed_daemon_starts_again(machine, connected_sandbox):
     connected_sandbox.commands.run("sudo sh -c 'sleep 0.2; kill -9 $(pidof python3)' >/dev/null 2>&1 &")
     session_id, deadline = machine.mux.session_id, time.monotonic() + 120
     while machine.mux.session_id == session_id or not machine.mux.is_established:

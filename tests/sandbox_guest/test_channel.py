@@ -152,7 +152,8 @@ import sys
 sys.path.insert(0, {path!r})
 sys.argv = ["channel", "--help"]
 from sandbox_guest import channel
-channel.main()
+from sandbox_guest import main
+main.main()
 """
 
 

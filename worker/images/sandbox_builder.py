@@ -23,7 +23,7 @@ KERNEL_OPTIONS = "root=/dev/vda rw quiet cryptomgr.notests net.ifnames=0 panic=1
 KERNEL_MODULES = ["virtio_pci", "virtio_blk", "virtio_console", "virtio_rng", "virtio_net", "virtio_balloon"]
 """All that a micro VM has. They are loaded before the root, in this order with what each depends on."""
 
-DAEMON_LINE = "::respawn:/usr/lib/guest/serve sandbox_guest\n"
+DAEMON_LINE = "::respawn:/usr/lib/guest/serve sandbox_guest --device /dev/virtio-ports/org.panel.sandbox.0\n"
 INIT_APPLETS = ["insmod", "mount", "sh", "switch_root", "usleep"]
 PYTHON = "usr/bin/python3.11"
 DIRECTORIES = ["dev", "home/user", "mnt", "proc", "root", "run", "sys", "tmp", "var/log", "var/tmp"]

@@ -1,27 +1,27 @@
-"""`python3 -m sandbox_guest.channel --device PATH`: connect the host's streams to TCP ports of this guest.
+"""The guest's end of the channel: connects the host's streams to servers of this process and ports of this guest.
 
 The device is a virtio-serial port. It has no connections: while no process on the host has it open, reading returns
 nothing at once and polling reports a hang-up.
 """
 
-import argparse
 import asyncio
 import contextlib
 import errno
+import itertools
 import os
-import resource
 import select
-import signal
 import socket
 import sys
 from collections import deque
 
+from .http_server import HttpServer
 from .identity_stream import receive_identity
 from .kernel_log import follow_kernel_log
 from .log_entries import receive_entries
 from .mux import READ_BYTES, ChannelReader, ChannelWriter, Mux
 from .mux_stream import CLOSED, IDENTITY_PORT, PAYLOAD_BYTES, REFUSED, MuxStream
 from .reports import Reporter
+from .vectors import MAX_BUFFERS, remove_written
 
 HOST_POLL_SECONDS = 1.0
 """Seconds between two checks whether the host is back, if no event has reported it."""
@@ -33,7 +33,11 @@ DEVICE_RETRY_SECONDS = 1.0
 """Seconds after which a device is opened again that does not exist or that another process has open."""
 
 PORT_READ_BYTES = 4096
-"""Bytes that one read of a virtio-serial port gives at most."""
+"""Bytes that one read of a virtio-serial port gives at most. Its driver has no vectored calls of its own, so the kernel
+makes one of these reads for each buffer of a `readv`, until one is not filled."""
+
+PORT_WRITE_BYTES = 32 * 1024
+"""Bytes that one write of such a port takes at most, and so the buffers of a `writev`."""
 
 GATHER_SECONDS = 0.001
 """Seconds in which more arrives after as much as that. The host sends 4 KiB at a time, and each piece that is passed on
@@ -42,6 +46,10 @@ costs the same, whatever its size."""
 CONNECT_TIMEOUT_SECONDS = 10
 RELAY_BYTES = PAYLOAD_BYTES
 """Bytes that are read from a program at once: those of one frame, so that no piece is cut."""
+
+
+Servers = dict[int, HttpServer]
+"""Port → the server in this process that listens on it. Streams to it pass no socket."""
 
 
 class HostGone(ConnectionError):
@@ -54,49 +62,50 @@ class DeviceChannel:
     def __init__(self, fd: int) -> None:
         self.fd = fd
         self.buffer = memoryview(bytearray(READ_BYTES))
+        positions = range(0, READ_BYTES, PORT_READ_BYTES)
+        self.pieces = [self.buffer[position : position + PORT_READ_BYTES] for position in positions]
         self.unsent: deque[memoryview] = deque()
-        self.is_closed = self.is_more_coming = False
+        self.is_closed = self.is_more_coming = self.has_waited = False
         os.set_blocking(fd, False)
 
     async def read(self, n: int) -> bytes:
+        """Return what is there, up to `READ_BYTES`, and none when the host is gone."""
         # Other tasks run, also while there is always something to read.
-        await asyncio.sleep(GATHER_SECONDS if self.is_more_coming else 0)
+        if self.is_more_coming or not self.has_waited:
+            await asyncio.sleep(GATHER_SECONDS if self.is_more_coming else 0)
+        self.has_waited = False
         while not self.is_closed:
             try:
-                return self.read_available(min(n, READ_BYTES))
+                return self.read_available()
             except BlockingIOError:
                 await self.wait_ready(is_write=False)
+                self.has_waited = True
             except OSError as error:
                 if error.errno != errno.EIO:  # a pseudo-terminal that nobody has open
                     raise
                 return b""
         return b""
 
-    def read_available(self, n: int) -> bytes:
-        """Return what is there, up to `n` bytes."""
-        size = os.readv(self.fd, [self.buffer[:n]])
-        with contextlib.suppress(OSError):  # the next call meets it again
-            while 0 < size < n and (count := os.readv(self.fd, [self.buffer[size:n]])):
-                size += count
-        self.is_more_coming = PORT_READ_BYTES <= size < n
+    def read_available(self) -> bytes:
+        size = os.readv(self.fd, self.pieces)
+        self.is_more_coming = PORT_READ_BYTES <= size < READ_BYTES
         return bytes(self.buffer[:size])
 
     def write(self, data: bytes) -> None:
-        self.unsent.append(memoryview(data))
+        view = memoryview(data)
+        self.unsent += (view[start : start + PORT_WRITE_BYTES] for start in range(0, len(view), PORT_WRITE_BYTES))
 
     async def drain(self) -> None:
         """Return when everything was written. Raises `HostGone` when nobody would read it."""
         while self.unsent:
             try:
-                written = os.write(self.fd, self.unsent[0])
+                written = os.writev(self.fd, list(itertools.islice(self.unsent, MAX_BUFFERS)))
             except BlockingIOError:
                 if self.is_closed or not self.has_host():
                     raise HostGone("The host has closed the channel.") from None
                 await self.wait_ready(is_write=True)
             else:
-                self.unsent[0] = self.unsent[0][written:]
-                if not self.unsent[0]:
-                    self.unsent.popleft()
+                remove_written(self.unsent, written)
 
     def close(self) -> None:
         self.is_closed = True
@@ -136,9 +145,11 @@ class DeviceChannel:
                 loop.remove_reader(changes.fileno())
 
 
-async def serve_stream(stream: MuxStream, reporter: Reporter) -> None:
+async def serve_stream(stream: MuxStream, reporter: Reporter, servers: Servers) -> None:
     if stream.port == IDENTITY_PORT:
         await receive_identity(stream, reporter=reporter)
+    elif server := servers.get(stream.port):
+        await server.serve_stream(stream)
     else:
         await connect_port(stream)
 
@@ -203,10 +214,12 @@ async def relay_from_port(sock: socket.socket, stream: MuxStream) -> None:
     stream.write_eof()
 
 
-async def serve_channel(reader: ChannelReader, writer: ChannelWriter, reporter: Reporter | None = None) -> None:
+async def serve_channel(
+    reader: ChannelReader, writer: ChannelWriter, reporter: Reporter | None = None, servers: Servers | None = None
+) -> None:
     """Serve one host until it is gone."""
     reporter = reporter or Reporter()
-    await Mux(reader, writer, lambda stream: serve_stream(stream, reporter)).run()
+    await Mux(reader, writer, lambda stream: serve_stream(stream, reporter, servers or {})).run()
 
 
 def start_reporter() -> Reporter:
@@ -220,7 +233,7 @@ def start_reporter() -> Reporter:
     return reporter
 
 
-async def serve_device(path: str) -> None:
+async def serve_device(path: str, servers: Servers) -> None:
     """Serve the device for ever: one host after the other, also when the device is removed and added again."""
     reporter = start_reporter()
     while True:
@@ -231,7 +244,7 @@ async def serve_device(path: str) -> None:
             await asyncio.sleep(DEVICE_RETRY_SECONDS)
             continue
         try:
-            await serve_hosts(fd, reporter)
+            await serve_hosts(fd, reporter, servers)
         except OSError as error:
             print(f"{path} has failed: {error.strerror}", file=sys.stderr, flush=True)
         finally:
@@ -239,25 +252,10 @@ async def serve_device(path: str) -> None:
         await asyncio.sleep(DEVICE_RETRY_SECONDS)
 
 
-async def serve_hosts(fd: int, reporter: Reporter) -> None:
+async def serve_hosts(fd: int, reporter: Reporter, servers: Servers | None = None) -> None:
     """Serve one host after the other. Raises OSError when the device has failed."""
     while True:
         channel = DeviceChannel(fd)
         await channel.wait_for_host()
-        await serve_channel(channel, channel, reporter)
+        await serve_channel(channel, channel, reporter, servers)
         await asyncio.sleep(NEXT_HOST_SECONDS)
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description="Connect the host's streams to TCP ports of this guest.")
-    parser.add_argument("--device", required=True, help="the virtio-serial port, such as /dev/virtio-ports/NAME")
-    arguments = parser.parse_args()
-    _, maximum = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (maximum, maximum))
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-    with contextlib.suppress(KeyboardInterrupt):
-        asyncio.run(serve_device(arguments.device))
-
-
-if __name__ == "__main__":
-    main()

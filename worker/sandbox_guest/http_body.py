@@ -4,6 +4,7 @@ import asyncio
 import zlib
 
 from .errors import HttpError
+from .http_stream import Reader, Writer, has_received
 
 PIECE_BYTES = 256 * 1024
 """The largest piece of a body that is held in memory."""
@@ -47,7 +48,7 @@ class GzipDecoder:
 class Body:
     """The body of a request, which is read from the connection only when a handler asks for it."""
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, headers: dict[str, str]):
+    def __init__(self, reader: Reader, writer: Writer, headers: dict[str, str]):
         self.reader = reader
         self.writer = writer
         self.is_chunked = has_chunked_body(headers)
@@ -79,6 +80,8 @@ class Body:
         if self.must_continue:
             self.must_continue = False
             self.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        if not self.is_chunked and has_received(self.reader):  # a time limit costs more than the piece
+            return await self._read_piece()
         try:
             async with asyncio.timeout(self.idle_timeout):
                 return await self._read_piece()

@@ -9,6 +9,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 from .errors import HttpError
 from .http_body import Body
+from .http_stream import Reader, Writer, abort, send_file_part
 
 REQUEST_LINE = re.compile(r"([A-Z]{1,20}) (\S+) HTTP/(1\.[01])")
 HEADER_LINE = re.compile(r"([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*(.*?)[ \t]*")
@@ -18,7 +19,7 @@ CONTROL_CHARACTERS = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 class Request:
     """The head of a request, with its body to be read."""
 
-    def __init__(self, head: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter):
+    def __init__(self, head: bytes, reader: Reader, writer: Writer):
         self.received_at = asyncio.get_running_loop().time()
         lines = head.decode("latin-1").rstrip("\r\n").split("\r\n")
         match = REQUEST_LINE.fullmatch(lines[0])
@@ -65,7 +66,7 @@ def parse_headers(lines: list[str]) -> dict[str, str]:
 class Response:
     """Writes the answer to one request. Each message of a stream is sent at once."""
 
-    def __init__(self, writer: asyncio.StreamWriter, request: Request | None):
+    def __init__(self, writer: Writer, request: Request | None):
         self.writer = writer
         self.request = request
         self.is_started = False
@@ -122,11 +123,14 @@ class Response:
         """Send the error in the form that the clients expect outside of calls."""
         await self.send_json(status, {"code": status, "message": message}, headers)
 
+    def abort(self) -> None:
+        """End the connection at once. What was not sent is dropped."""
+        abort(self.writer)
+
     async def send_file(self, file: BinaryIO, offset: int, count: int) -> None:
-        """Send a part of a file, without copying it through this process where the kernel can do so."""
+        """Send a part of a file."""
         await self.writer.drain()
-        loop = asyncio.get_running_loop()
-        if count and await loop.sendfile(self.writer.transport, file, offset, count) != count:
+        if count and await send_file_part(self.writer, file, offset, count) != count:
             raise ConnectionAbortedError("the file became shorter while it was sent")
         self.is_finished = True
 

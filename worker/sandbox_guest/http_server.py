@@ -7,6 +7,8 @@ from collections.abc import Awaitable, Callable
 
 from .errors import HttpError, RpcError
 from .http_messages import Request, Response
+from .http_stream import Reader, StreamConnection, Writer
+from .mux_stream import MuxStream
 
 MAX_HEAD_BYTES = 64 * 1024
 MAX_CONNECTIONS = 1000
@@ -29,8 +31,8 @@ class ConnectionProtocol(asyncio.StreamReaderProtocol):
 
     def __init__(self, server: "HttpServer"):
         reader = asyncio.StreamReader(limit=MAX_HEAD_BYTES)
-        super().__init__(reader, server.accept)
         self.disconnected = asyncio.Event()
+        super().__init__(reader, lambda reader, writer: server.accept(reader, writer, self.disconnected))
 
     def eof_received(self) -> bool | None:
         self.disconnected.set()
@@ -55,21 +57,28 @@ class HttpServer:
         loop = asyncio.get_running_loop()
         return await loop.create_server(lambda: ConnectionProtocol(self), address, port, backlog=256)
 
-    def accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def serve_stream(self, stream: MuxStream) -> None:
+        """Serve a stream of the channel as a connection, until both ends have ended it. Raises OSError."""
+        stream.mux.confirm_stream(stream)
+        connection = StreamConnection(stream)
+        self.accept(connection, connection, stream.input_ended)
+        await connection.wait_closed()
+
+    def accept(self, reader: Reader, writer: Writer, disconnected: asyncio.Event) -> None:
         """Serve a connection in a task of its own.
 
         asyncio could start the task itself, but Python 3.11 logs an error then for every task that is cancelled.
         """
         serve = self.serve_connection if len(self.connections) < self.maximum else self.refuse_connection
-        task = asyncio.get_running_loop().create_task(serve(reader, writer))
+        task = asyncio.get_running_loop().create_task(serve(reader, writer, disconnected))
         self.connections.add(task)
         task.add_done_callback(self.connections.discard)
 
-    async def serve_connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def serve_connection(self, reader: Reader, writer: Writer, disconnected: asyncio.Event) -> None:
         """Answer the requests of a connection until it closes."""
         try:
             timeout = self.head_timeout
-            while await self.serve_request(reader, writer, timeout):
+            while await self.serve_request(reader, writer, disconnected, timeout):
                 timeout = IDLE_TIMEOUT_SECONDS
             await self.linger(reader, writer)
         except (OSError, EOFError):
@@ -79,13 +88,13 @@ class HttpServer:
         finally:
             writer.close()
 
-    async def refuse_connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def refuse_connection(self, _reader: Reader, writer: Writer, _disconnected: asyncio.Event) -> None:
         with contextlib.suppress(OSError):
             await Response(writer, None).send_error(503, "too many connections")
         writer.close()
 
     async def serve_request(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, idle_timeout: float
+        self, reader: Reader, writer: Writer, disconnected: asyncio.Event, idle_timeout: float
     ) -> bool:
         """Answer one request. Return whether the connection can be used for another one."""
         request: Request | None = None
@@ -97,11 +106,9 @@ class HttpServer:
         except HttpError as error:
             await Response(writer, None).send_error(error.status, error.message)
             return False
-        protocol = writer.transport.get_protocol()
-        assert isinstance(protocol, ConnectionProtocol)
         response = Response(writer, request)
         try:
-            await self.handler(request, response, protocol.disconnected)
+            await self.handler(request, response, disconnected)
         except (HttpError, RpcError) as error:
             if response.is_started:
                 return False
@@ -117,7 +124,7 @@ class HttpServer:
             return False
         return request.body.is_complete or await self.discard_body(request)
 
-    async def read_head(self, reader: asyncio.StreamReader, idle_timeout: float) -> bytes | None:
+    async def read_head(self, reader: Reader, idle_timeout: float) -> bytes | None:
         """Return the head of the next request, or None when the client sends no more."""
         try:
             async with asyncio.timeout(idle_timeout):
@@ -142,7 +149,7 @@ class HttpServer:
         except (TimeoutError, HttpError):
             return False
 
-    async def linger(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def linger(self, reader: Reader, writer: Writer) -> None:
         """Close for writing and read what the client still sends.
 
         Closing with unread data would reset the connection, and the client might lose the answer.

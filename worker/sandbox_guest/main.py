@@ -9,8 +9,10 @@ import resource
 import signal
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 from .application import Application
+from .channel import Servers, serve_device
 from .http_server import HEAD_TIMEOUT_SECONDS, MAX_CONNECTIONS, HttpServer
 from .identity import IDENTITY_PATH, IdentityFile
 from .log_entries import INFO, LOG_SOCKET_PATH, LogClient
@@ -35,6 +37,7 @@ def parse_options(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--code-interpreter-port", type=int, help="the port of the code interpreter; without it, none")
     parser.add_argument("--identity", default=IDENTITY_PATH, help="the file with the identity of the sandbox")
     parser.add_argument("--log", default=LOG_SOCKET_PATH, help="the socket to which entries of the log are sent")
+    parser.add_argument("--device", help="the virtio-serial port to the host, such as /dev/virtio-ports/NAME")
     parser.add_argument("--max-connections", type=int, default=MAX_CONNECTIONS)
     parser.add_argument("--head-timeout", type=float, default=HEAD_TIMEOUT_SECONDS, help="in seconds")
     return parser.parse_args(arguments)
@@ -72,14 +75,28 @@ async def serve(options: argparse.Namespace) -> None:
     server = await http_server.start(options.address, options.port)
     guest_log.log(INFO, "daemon", "Daemon started")
     log.info("listening on port %d", server.sockets[0].getsockname()[1])
+    servers = {options.port: http_server}
     if options.code_interpreter_port is not None:
-        await start_code_interpreter(options)
-    await stopped.wait()
+        servers[options.code_interpreter_port] = await start_code_interpreter(options)
+    await serve_until(stopped, options, servers)
     server.close()
     application.processes.stop()
 
 
-async def start_code_interpreter(options: argparse.Namespace) -> None:
+async def serve_until(stopped: asyncio.Event, options: argparse.Namespace, servers: Servers) -> None:
+    """Serve the host until the event. Raises what the guest's end of the channel raises."""
+    tasks: set[asyncio.Task[Any]] = {asyncio.create_task(stopped.wait())}
+    if options.device:
+        tasks.add(asyncio.create_task(serve_device(options.device, servers)))
+    done, unfinished = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    for task in unfinished:
+        task.cancel()
+    await asyncio.gather(*unfinished, return_exceptions=True)
+    for task in done:
+        task.result()
+
+
+async def start_code_interpreter(options: argparse.Namespace) -> HttpServer:
     """Serve the code interpreter, whose modules no other sandbox loads."""
     from .code_interpreter import CodeInterpreter
 
@@ -87,6 +104,7 @@ async def start_code_interpreter(options: argparse.Namespace) -> None:
     http_server = HttpServer(interpreter.handle, options.max_connections, options.head_timeout)
     server = await http_server.start(options.address, options.code_interpreter_port)
     log.info("code interpreter listening on port %d", server.sockets[0].getsockname()[1])
+    return http_server
 
 
 def main() -> None:

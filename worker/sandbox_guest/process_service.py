@@ -195,4 +195,4 @@ async def finish_quickly(stream: MessageStream, error: RpcError) -> None:
         async with asyncio.timeout(1):
             await stream.end(error)
     except TimeoutError:
-        stream.response.writer.transport.abort()
+        stream.response.abort()
