@@ -82,7 +82,7 @@ def pytest_sessionfinish():
 
 
 def pytest_collection_modifyitems(config, items):
-    """Check that lanes find marked tests. On PostgreSQL, deselect the tests that use no database: they run on SQLite."""
+    """Check that lanes find marked tests. On PostgreSQL, deselect tests that use no database: they run on SQLite."""
     for path, marker in sorted({(item.path, mark.name) for item in items for mark in item.iter_markers()}):
         if marker in LANE_MARKERS and NODE_TESTS not in path.parents and f"mark.{marker}" not in path.read_text():
             raise pytest.UsageError(f"Write pytest.mark.{marker} in {path}: lanes of the Makefile search for it.")
