@@ -250,7 +250,7 @@ function restoreFocus() {
   if (!focused || (active && active !== document.body) || find("dialog[open]")) return;
   const sameElement = focused.isConnected ? focused : focused.id && document.getElementById(focused.id);
   const form = focused.closest("form[id]");
-  const container = sameElement ? sameElement.closest(".btn-list, form, section, tr") : form && document.getElementById(form.id);
+  const container = sameElement ? sameElement.closest(".btn-list, form:not(.action), section, tr") : form && document.getElementById(form.id);
   const next = container && find(CONTROLS, container);
   if (container && !next) container.tabIndex = -1; // all its buttons are disabled until the task has ended
   for (const target of [sameElement, next, container, find("#main")].filter(Boolean)) {
