@@ -135,13 +135,13 @@ def test_files_are_copied_once(create_microvm, node, monkeypatch):
     original = type(node).upload_media
 
     def record(self, pool, name, *args, **options):
-        uploads.append(name)
+        uploads.append(options)
         return original(self, pool, name, *args, **options)
 
     monkeypatch.setattr(type(node), "upload_media", record)
     for _ in range(3):
         create_microvm()
-    assert len(uploads) == 2
+    assert uploads == [{"is_kernel": True}] * 2
 
 
 BUILD_CALLS = [*MACHINE, "open_channel", "shutdown", "copy_disk", "delete", "delete_disk", "read_disk"]

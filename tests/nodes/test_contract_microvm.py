@@ -47,7 +47,7 @@ def kernel(lab):
     """The tiny guest's kernel, as volumes of the node."""
     volumes = []
     for name, content in zip(("kernel", "initrd"), lab.read_kernel_files(), strict=True):
-        volumes.append(lab.node.upload_media(POOL, name, io.BytesIO(content), len(content)))
+        volumes.append(lab.node.upload_media(POOL, name, io.BytesIO(content), len(content), is_kernel=True))
     yield Kernel(*volumes, "root=LABEL=tiny rw quiet cryptomgr.notests net.ifnames=0 panic=10")
     for volume in volumes:
         lab.node.delete_disk(POOL, volume.name)

@@ -240,7 +240,8 @@ class Seed:
 
 @dataclass(frozen=True)
 class Kernel:
-    """A kernel that the node loads itself, without a boot loader. Both files are volumes, as by `upload_media`."""
+    """A kernel that the node loads itself, without a boot loader. Both files are volumes, as by `upload_media` with
+    `is_kernel`, and machines may share them."""
 
     image: Disk
     initrd: Disk
@@ -531,10 +532,19 @@ class NodeDriver(ABC):
         replaced."""
 
     @abstractmethod
-    def upload_media(self, pool: str, name: str, source: Readable, size: int, progress: Progress | None = None) -> Disk:
+    def upload_media(
+        self,
+        pool: str,
+        name: str,
+        source: Readable,
+        size: int,
+        progress: Progress | None = None,
+        *,
+        is_kernel: bool = False,
+    ) -> Disk:
         """After success `size` bytes of `source` are in the pool under that name, unchanged; an existing volume of that
         name is replaced. An exception of `source.read` ends the transfer and is raised here. After failure there is
-        nothing of that name."""
+        nothing of that name. `is_kernel`: the volume is for a `Kernel`."""
 
     @abstractmethod
     def copy_disk(self, source: Disk, target: Disk, progress: Progress | None = None) -> None:

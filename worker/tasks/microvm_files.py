@@ -44,11 +44,11 @@ def ensure_files(work, image, pool):
     work.step_exclusive(message("Copying the image {image:.100}", image=image.label), 10)
     if work.node.has_image(pool, node_image):
         return
-    upload(work, pool, make_kernel_name(image.files_key), image.kernel_path, image.kernel_size)
-    upload(work, pool, make_initrd_name(image.files_key), image.initrd_path, image.initrd_size)
+    upload_kernel_file(work, pool, make_kernel_name(image.files_key), image.kernel_path, image.kernel_size)
+    upload_kernel_file(work, pool, make_initrd_name(image.files_key), image.initrd_path, image.initrd_size)
     work.node.put_image(pool, node_image, work.report_progress)
 
 
-def upload(work, pool, name, path, size):
+def upload_kernel_file(work, pool, name, path, size):
     with get_path(path).open("rb") as source:
-        work.node.upload_media(pool, name, source, size, work.report_progress)
+        work.node.upload_media(pool, name, source, size, work.report_progress, is_kernel=True)

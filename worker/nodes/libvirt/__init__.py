@@ -202,7 +202,16 @@ class LibvirtNode(NodeDriver):
             message("take the first-boot configuration"), CHANGE_TIMEOUT_SECONDS, pools.create_seed, pool, name, seed
         )
 
-    def upload_media(self, pool: str, name: str, source: Readable, size: int, progress: Progress | None = None) -> Disk:
+    def upload_media(
+        self,
+        pool: str,
+        name: str,
+        source: Readable,
+        size: int,
+        progress: Progress | None = None,
+        *,
+        is_kernel: bool = False,
+    ) -> Disk:
         report, get_last_report_at = media.track_progress(progress)
         return self.call(
             message("take the medium"),
@@ -213,6 +222,7 @@ class LibvirtNode(NodeDriver):
             source,
             size,
             report,
+            is_kernel,
             last_activity=get_last_report_at,
         )
 

@@ -16,6 +16,9 @@ from worker.nodes.libvirt.qcow2 import Qcow2File
 
 COPY_POLL_INTERVAL_SECONDS = 5.0
 """Seconds between two polls of the size of a copy."""
+KERNEL_FILE_MODE = "0644"
+"""Permissions of a kernel's files. Machines share them, and libvirt makes them root's when one of the machines ends,
+also while another one starts: it counts the users of a file only with `remember_owner` and extended attributes."""
 
 
 def track_progress(progress: Progress | None) -> tuple[Progress, Callable[[], float]]:
@@ -51,10 +54,17 @@ class CopyProgress:
 
 
 def upload_media(
-    connection: libvirt.virConnect, pool: str, name: str, source: Readable, size: int, progress: Progress
+    connection: libvirt.virConnect,
+    pool: str,
+    name: str,
+    source: Readable,
+    size: int,
+    progress: Progress,
+    is_kernel: bool,
 ) -> Disk:
     volume_pool = connection.storagePoolLookupByName(pool)
-    upload(create_volume(volume_pool, name, xml.build_raw_volume_xml(name, size)), source, size, progress)
+    description = xml.build_raw_volume_xml(name, size, KERNEL_FILE_MODE if is_kernel else "")
+    upload(create_volume(volume_pool, name, description), source, size, progress)
     return Disk(pool, name, size)
 
 

@@ -37,8 +37,11 @@ def build_qcow2_xml(name: str, size: int, base: str | None = None) -> str:
     return to_text(E.volume(E.name(name), E.capacity(str(size), unit="bytes"), target, *backing))
 
 
-def build_raw_volume_xml(name: str, size: int) -> str:
-    return to_text(E.volume(E.name(name), E.capacity(str(size), unit="bytes"), E.target(E.format(type="raw"))))
+def build_raw_volume_xml(name: str, size: int, mode: str = "") -> str:
+    """Return a volume of bytes. `mode`: its file's permissions in octal digits. By default only the owner reads it."""
+    permissions = [E.permissions(E.mode(mode))] if mode else []
+    target = E.target(E.format(type="raw"), *permissions)
+    return to_text(E.volume(E.name(name), E.capacity(str(size), unit="bytes"), target))
 
 
 # --- machines

@@ -10,7 +10,16 @@ READ_CHUNK_BYTES = 2**18
 
 
 class Media(Storage):
-    def upload_media(self, pool: str, name: str, source: Readable, size: int, progress: Progress | None = None) -> Disk:
+    def upload_media(
+        self,
+        pool: str,
+        name: str,
+        source: Readable,
+        size: int,
+        progress: Progress | None = None,
+        *,
+        is_kernel: bool = False,
+    ) -> Disk:
         self._delete_stored(pool, name)
         done = 0
         with self.state.transaction() as db:
