@@ -126,9 +126,10 @@ postgres-tests:
 prefetched-packages:
 	@$(PY) -m tests.support.prefetch_packages
 
-slow-proofs: local installed browser-files $(VENV)/developing  ## Run the proofs that take minutes, and record the files that they passed with
+slow-proofs: local installed browser-files $(VENV)/developing prefetched-packages  ## Run the proofs that take minutes, and record the files that they passed with
 	@$(call apt,$(LOCAL_PACKAGES) $(TEST_PACKAGES)) || { echo "As root: apt install $(LOCAL_PACKAGES) $(TEST_PACKAGES)"; exit 1; }
-	pytest -m slow_proof --run-slow-proofs $(SLOWEST)
+	pytest -m "slow_proof and debian" --run-slow-proofs $(SLOWEST)
+	$(APART) pytest -m "slow_proof and not debian" --run-slow-proofs $(SLOWEST)
 	$(PY) -m tests.support.slow_proofs
 
 test-clean:  ## Do `make run` and the whole CI run inside a minimal Debian root, where nothing else is installed

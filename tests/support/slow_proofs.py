@@ -43,6 +43,25 @@ PROVED_FILES = {
         "worker/nodes/libvirt/guest_agent*.py",
         "worker/tasks/cloud_init.py",
     ),
+    "sandboxes": (
+        "tests/guests/test_many_sandboxes.py",
+        "tests/guests/sandbox_inventory.py",
+        "panel/services/microvms/expiry.py",
+        "panel/services/microvms/pool_members.py",
+        "panel/services/microvms/state_reports.py",
+        "worker/nodes/libvirt/channels.py",
+        "worker/nodes/libvirt/microvm.py",
+        "worker/nodes/libvirt/saved_state.py",
+        "worker/nodes/libvirt/sandbox_network.py",
+        "worker/sandbox_guest/channel.py",
+        "worker/sandbox_guest/mux*.py",
+        "worker/sandbox_router/*.py",
+        "worker/sync/microvms.py",
+        "worker/tasks/microvm_files.py",
+        "worker/tasks/microvm_network.py",
+        "worker/tasks/microvm_pools.py",
+        "worker/tasks/microvms.py",
+    ),
 }
 """Proof → patterns of the files whose change makes it run again."""
 
