@@ -114,6 +114,20 @@ class HostDevice:
         return channel.DeviceChannel(os.open(self.path, os.O_RDWR | os.O_NOCTTY | os.O_NONBLOCK))
 
 
+def test_device_that_the_node_names_after_the_start_is_found(tmp_path):
+    """Nothing but the start of the guest creates the links below /dev/virtio-ports."""
+    link, ports_path = tmp_path / "org.panel.sandbox.0", tmp_path / "ports"
+    for port, name in (("vport1p1", "org.qemu.guest_agent.0"), ("vport1p2", None)):
+        (ports_path / port).mkdir(parents=True)
+        if name:
+            (ports_path / port / "name").write_text(f"{name}\n")
+    assert channel.find_device(str(link), ports_path) == str(link)
+    (ports_path / "vport1p2" / "name").write_text("org.panel.sandbox.0\n")
+    assert channel.find_device(str(link), ports_path) == "/dev/vport1p2"
+    link.touch()
+    assert channel.find_device(str(link), ports_path) == str(link)
+
+
 async def echo_connection(reader, writer):
     while data := await reader.read(65536):
         writer.write(data)

@@ -13,6 +13,7 @@ import select
 import socket
 import sys
 from collections import deque
+from pathlib import Path
 
 from .http_server import HttpServer
 from .identity_stream import receive_identity
@@ -31,6 +32,9 @@ NEXT_HOST_SECONDS = 0.05
 
 DEVICE_RETRY_SECONDS = 1.0
 """Seconds after which a device is opened again that does not exist or that another process has open."""
+
+PORTS_PATH = Path("/sys/class/virtio-ports")
+"""Where the kernel shows the ports and their names."""
 
 PORT_READ_BYTES = 4096
 """Bytes that one read of a virtio-serial port gives at most. Its driver has no vectored calls of its own, so the kernel
@@ -238,7 +242,7 @@ async def serve_device(path: str, servers: Servers) -> None:
     reporter = start_reporter()
     while True:
         try:
-            fd = os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+            fd = os.open(find_device(path), os.O_RDWR | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
         except OSError as error:
             print(f"{path} cannot be opened: {error.strerror}", file=sys.stderr, flush=True)
             await asyncio.sleep(DEVICE_RETRY_SECONDS)
@@ -250,6 +254,19 @@ async def serve_device(path: str, servers: Servers) -> None:
         finally:
             os.close(fd)
         await asyncio.sleep(DEVICE_RETRY_SECONDS)
+
+
+def find_device(path: str, ports_path: Path = PORTS_PATH) -> str:
+    """Return the path or, while it does not exist, the device of the port that the last part of the path names.
+
+    There is no udev. What creates the path at the start knows no port whose name the node sends later.
+    """
+    if not os.path.exists(path):
+        for name_path in ports_path.glob("*/name"):
+            with contextlib.suppress(OSError):
+                if name_path.read_text().strip() == os.path.basename(path):
+                    return f"/dev/{name_path.parent.name}"
+    return path
 
 
 async def serve_hosts(fd: int, reporter: Reporter, servers: Servers | None = None) -> None:
