@@ -4,6 +4,7 @@ from panel.models import allocations  # adds columns to the other models
 from panel.models.accounts import Account, LoginSession
 from panel.models.acme import AcmeAccount, AcmeChallenge
 from panel.models.audit import AuditEntry
+from panel.models.backup_destinations import BackupDestination, BackupRepository
 from panel.models.billing import CreditLedgerEntry, MeteringRecord, UsageHour, UsageMonth
 from panel.models.certificates import Certificate
 from panel.models.consoles import ConsoleSession

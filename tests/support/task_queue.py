@@ -13,6 +13,7 @@ IMMEDIATE_CALLS = {
     "worker.sync.reachability.poll",
     "worker.tasks.docker_deployments.check_support",
     "worker.sync.guest_agents.poll_report",
+    "worker.tasks.backup_destinations.check_on_request",
 }
 """Calls whose result a request waits for. They run at once, as on an idle worker."""
 

@@ -1,0 +1,86 @@
+"""Where backups of instances are stored."""
+
+import json
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import JSON, BigInteger, Column, ForeignKey, Index, String, Table
+from sqlalchemy.orm import Mapped, mapped_column, relationship
+
+from panel.core.db import EncryptedText, MessageText, Model, TimestampMixin
+from panel.models.accounts import Account
+from panel.models.hypervisors import Hypervisor
+
+destination_hypervisors = Table(
+    "backup_destination_hypervisors",
+    Model.metadata,
+    Column("destination_id", ForeignKey("backup_destinations.id", ondelete="cascade"), primary_key=True),
+    Column("hypervisor_id", ForeignKey("hypervisors.id", ondelete="cascade"), primary_key=True, index=True),
+)
+
+
+class BackupDestination(TimestampMixin, Model):
+    """A storage for backups. Workers write the columns below `status`, as they last observed them."""
+
+    __tablename__ = "backup_destinations"
+
+    name: Mapped[str] = mapped_column(String(64), unique=True)
+    storage_type: Mapped[str] = mapped_column(String(16))
+    """`local`: a directory that every worker reaches under the same path."""
+    config_text: Mapped[str] = mapped_column("config", EncryptedText)
+    """JSON. It may have secrets, so no interface returns it."""
+    enabled: Mapped[bool] = mapped_column(default=True)
+    """Whether new backups are stored there."""
+    all_hypervisors: Mapped[bool] = mapped_column(default=True)
+    """Whether it is for backups of every hypervisor; else of `hypervisors`, which may all have been removed."""
+    bandwidth_limit: Mapped[int] = mapped_column(default=0)
+    """MiB per second at which one backup reads disks; 0 is unlimited."""
+    status: Mapped[str] = mapped_column(String(16), default="unknown")
+    """`unknown`, `available` or `unavailable`."""
+    status_detail: Mapped[str | None] = mapped_column(MessageText)
+    checked_at: Mapped[datetime | None]
+    check_steps: Mapped[list[dict[str, Any]]] = mapped_column(JSON, default=list)
+    """The results of the last check: name, success and message of each step."""
+    capacity: Mapped[int | None] = mapped_column(BigInteger)
+    free: Mapped[int | None] = mapped_column(BigInteger)
+    """Bytes."""
+
+    hypervisors: Mapped[list[Hypervisor]] = relationship(secondary=destination_hypervisors, order_by=Hypervisor.name)
+
+    @property
+    def config(self) -> dict[str, Any]:
+        return json.loads(self.config_text)
+
+    @config.setter
+    def config(self, values: dict[str, Any]) -> None:
+        self.config_text = json.dumps(values)
+
+    @property
+    def hypervisor_ids(self) -> list[str]:
+        return [hypervisor.id for hypervisor in self.hypervisors]
+
+
+class BackupRepository(TimestampMixin, Model):
+    """The repository of one account in a destination, with its own key. Workers create it with the first
+    backup."""
+
+    __tablename__ = "backup_repositories"
+    __table_args__ = (
+        Index("uq_backup_repositories_destination_id_account_id", "destination_id", "account_id", unique=True),
+    )
+
+    destination_id: Mapped[str] = mapped_column(ForeignKey("backup_destinations.id"))
+    account_id: Mapped[str] = mapped_column(ForeignKey("accounts.id"), index=True)
+    key: Mapped[str] = mapped_column(EncryptedText)
+    """As `RepositoryKey.to_text` exports it."""
+    initialized_at: Mapped[datetime | None]
+    """When a worker created it in the destination."""
+    collected_at: Mapped[datetime | None]
+    """When its last garbage collection began."""
+
+    destination: Mapped[BackupDestination] = relationship()
+    account: Mapped[Account] = relationship()
+
+    @property
+    def name(self) -> str:
+        return self.destination.name

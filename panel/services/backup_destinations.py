@@ -1,0 +1,119 @@
+"""Where backups of instances are stored: destinations, and the repository of each account in them."""
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Select, exists, or_, select
+from sqlalchemy.orm import selectinload
+
+from panel.core import jobs
+from panel.core.db import on_commit, session
+from panel.core.errors import Conflict
+from panel.core.messages import message
+from panel.models import BackupDestination, BackupRepository, Hypervisor
+from panel.models.backup_destinations import destination_hypervisors
+from panel.services.crud import ensure_unique_name, get_all_or_422, get_or_404, update_fields
+
+CHECK_FUNCTION = "worker.tasks.backup_destinations.check"
+
+
+def listing() -> Select[BackupDestination]:
+    query = select(BackupDestination).options(selectinload(BackupDestination.hypervisors))
+    return query.order_by(BackupDestination.name, BackupDestination.id)
+
+
+def select_for_hypervisor(hypervisor: Hypervisor) -> Select[BackupDestination]:
+    """Select the destinations that backups of this hypervisor may use, its own first, then the oldest."""
+    links = destination_hypervisors.c
+    is_assigned = exists().where(links.destination_id == BackupDestination.id, links.hypervisor_id == hypervisor.id)
+    query = select(BackupDestination).options(selectinload(BackupDestination.hypervisors))
+    query = query.where(or_(BackupDestination.all_hypervisors, is_assigned))
+    return query.order_by(BackupDestination.all_hypervisors, BackupDestination.id)
+
+
+def find_for_hypervisor(hypervisor: Hypervisor) -> BackupDestination | None:
+    """Return the destination of new backups of this hypervisor, or None."""
+    return session.scalar(select_for_hypervisor(hypervisor).where(BackupDestination.enabled).limit(1))
+
+
+def get(destination_id: str, error_field: str | None = None) -> BackupDestination:
+    return get_or_404(BackupDestination, destination_id, message("No such backup destination."), error_field)
+
+
+def create(
+    *,
+    name: str,
+    storage_type: str,
+    config: dict[str, Any],
+    hypervisor_ids: Sequence[str] = (),
+    **values: Any,
+) -> BackupDestination:
+    """Add a destination. A worker checks it at once."""
+    ensure_unique_name(BackupDestination, name)
+    destination = BackupDestination(
+        name=name,
+        storage_type=storage_type,
+        config=config,
+        hypervisors=get_hypervisors(hypervisor_ids),
+        all_hypervisors=not hypervisor_ids,
+        **values,
+    )
+    session.add(destination)
+    session.flush()
+    check_later(destination)
+    return destination
+
+
+def update(destination: BackupDestination, **changes: Any) -> BackupDestination:
+    """Change a destination. With other settings a worker checks it again."""
+    if "name" in changes:
+        ensure_unique_name(BackupDestination, changes["name"], exclude=destination)
+    if "hypervisor_ids" in changes:
+        changes["hypervisors"] = get_hypervisors(changes.pop("hypervisor_ids"))
+        changes["all_hypervisors"] = not changes["hypervisors"]
+    if "config" in changes:
+        changes["config"] = destination.config | changes["config"]
+        changes |= {"status": "unknown", "status_detail": None, "check_steps": []}
+        check_later(destination)
+    return update_fields(destination, changes)
+
+
+def get_hypervisors(ids: Sequence[str]) -> list[Hypervisor]:
+    return get_all_or_422(Hypervisor, ids, message("No such hypervisor."), "hypervisor_ids")
+
+
+def delete(destination: BackupDestination) -> None:
+    """Delete a destination without repositories. Nothing in its storage is deleted."""
+    if session.scalar(select(BackupRepository.id).where(BackupRepository.destination_id == destination.id).limit(1)):
+        raise Conflict(message("Backups are stored there. Delete them first."), reason="destination_in_use")
+    session.delete(destination)
+    session.flush()
+
+
+def check_later(destination: BackupDestination) -> None:
+    """Have a worker check the destination after the commit."""
+    destination_id = destination.id
+    on_commit(lambda: jobs.enqueue_call(CHECK_FUNCTION, destination_id))
+
+
+def record_check(
+    destination: BackupDestination,
+    steps: Iterable[dict[str, Any]],
+    *,
+    at: datetime,
+    capacity: int | None = None,
+    free: int | None = None,
+) -> None:
+    """Record what a worker found."""
+    destination.check_steps, destination.checked_at = list(steps), at
+    failed = next((step for step in destination.check_steps if not step["success"]), None)
+    destination.status = "unavailable" if failed else "available"
+    destination.status_detail = failed["message"] if failed else None
+    destination.capacity, destination.free = capacity, free
+
+
+def find_initialized_repository(destination: BackupDestination) -> str | None:
+    """Return the id of a repository that the destination should have, or None."""
+    conditions = BackupRepository.destination_id == destination.id, BackupRepository.initialized_at.is_not(None)
+    return session.scalar(select(BackupRepository.id).where(*conditions).limit(1))
