@@ -18,6 +18,7 @@ from panel.models import (
     DockerDeployment,
     Image,
     Instance,
+    InstanceBackup,
     Iso,
     LoginSession,
     Member,
@@ -28,7 +29,8 @@ from panel.models import (
     Volume,
     VolumeSnapshot,
 )
-from panel.services import resource_packs, sessions, settings, tokens, volume_plans
+from panel.services import backup_destinations, resource_packs, sessions, settings, tokens, volume_plans
+from panel.services.instance_backups.create import get_or_create_repository
 from panel.services.microvms import profiles
 from panel.workflows import reachability
 from tests.support.cast import PASSWORD, UNKNOWN_ID
@@ -311,6 +313,24 @@ def create_deployed_app(instance):
     return row
 
 
+def create_backup(instance):
+    destination = backup_destinations.create(name="b", storage_type="local", config={"path": "/srv/backups"})
+    backup = InstanceBackup(
+        account_id=instance.account_id,
+        repository=get_or_create_repository(destination, instance.account_id),
+        destination=destination,
+        instance_id=instance.id,
+        recorded_name=instance.display_name,
+        recorded_hostname=instance.hostname,
+        name="nightly",
+        backup_type="full",
+        status="complete",
+    )
+    session.add(backup)
+    session.commit()
+    return backup
+
+
 ACCESS_MODULES = [
     f"tests.{path.parent.name}.access_ids" for path in sorted(Path(__file__).parent.glob("*/access_ids.py"))
 ]
@@ -362,6 +382,7 @@ def ids(api_as, cast, resource_ids):
         "deployment_id": create_deployed_app(instance).id,
         "app_slug": "nginx",
         "app_action": "stop",
+        "backup_id": create_backup(instance).id,
         "slot": "primary",
         "device": "primary",
         "action": "mount",
@@ -411,6 +432,7 @@ def make_body(path, cast):
     bodies |= {f"{way}-instances": {"instance_ids": [UNKNOWN_ID]} for way in ("attach", "detach")}
     bodies |= {"docker": {"app_slug": "nginx"}, "custom": {"app_name": "a", "compose_url": "https://1.1.1.1/"}}
     bodies |= {"ips": {"action": "add"}, "rdns": {"rdns": None}}
+    bodies |= {"protected": {"protected": True}, "destroy": {"backups": [UNKNOWN_ID]}}
     bodies |= {"self-deploy": {"iso_id": UNKNOWN_ID}, "rescue": {"enable": True}}
     return bodies.get(path.rpartition("/")[2], {})
 

@@ -4,6 +4,7 @@ from api import kit
 from api.instances import admin
 from api.instances.actions import PASSWORD_FIELD, POWER_SUMMARIES, TASK_ID
 from panel.core.errors import Invalid, NotFound
+from panel.schemas.billing import TerminateIn
 from panel.schemas.instances import (
     AddressOut,
     AdminInstanceIn,
@@ -184,15 +185,17 @@ for action, summary in POWER_SUMMARIES.items():
     "/instance/<instance_id>",
     op="delete",
     can="admin:instances:write",
+    body=TerminateIn,
     out=kit.Schema.from_dict({"task_id": TASK_ID}, name="Destroying"),
 )
-def destroy(instance_id):
+def destroy(body, instance_id):
     """Destroy an instance with its disks.
 
-    Its addresses are released and billing ends; volumes are detached and kept. Poll the instance until it returns 404.
+    Its addresses are released and billing ends; volumes are detached and kept. Backups are kept unless `delete_backups`
+    is true; protected ones are kept in any case. Poll the instance until it returns 404.
     Returns 409 `protection_enabled` while delete protection is on, and 409 `task_running` during a migration.
     """
-    task = instances.destroy(instances.get(instance_id), actor=kit.get_current_actor(), by_operator=True)
+    task = instances.destroy(instances.get(instance_id), actor=kit.get_current_actor(), by_operator=True, **body)
     kit.set_message(instances.ACTIONS["destroy"].done_message)
     return {"task_id": task.id}
 

@@ -19,6 +19,7 @@ from panel.models.idempotency import IdempotencyKey
 from panel.models.image_catalog import CatalogImage
 from panel.models.images import Image, ImageCopy
 from panel.models.installation import InstallationValue
+from panel.models.instance_backups import InstanceBackup
 from panel.models.instances import Disk, Instance, Interface
 from panel.models.ip_sets import IpSet, IpSetEntry
 from panel.models.isos import Iso, MediaDownload

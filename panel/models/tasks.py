@@ -87,6 +87,8 @@ class Task(TimestampMixin, Model):
     stage: Mapped[str] = mapped_column(MessageText, default=messages.message("Queued"))
     bytes_done: Mapped[int | None] = mapped_column(BigInteger)
     bytes_total: Mapped[int | None] = mapped_column(BigInteger)
+    bytes_per_second: Mapped[int | None] = mapped_column(BigInteger)
+    """The rate of the transfer so far."""
     error: Mapped[str | None] = mapped_column(MessageText)
     error_detail: Mapped[str | None] = mapped_column(Text)
     error_class: Mapped[str | None] = mapped_column(String(64))
@@ -113,6 +115,22 @@ class Task(TimestampMixin, Model):
     @property
     def open(self) -> bool:
         return self.status in OPEN_STATUSES
+
+    @property
+    def seconds_left(self) -> int | None:
+        """How long the transfer will still take at its present rate; None without one."""
+        if self.status != "running" or not self.bytes_per_second or self.bytes_total is None:
+            return None
+        return -(-(self.bytes_total - (self.bytes_done or 0)) // self.bytes_per_second)
+
+    @property
+    def own_source_backup_id(self) -> str | None:
+        """The restored backup, unless it belongs to another account than the resource."""
+        return None if self.arguments.get("is_foreign_backup") else self.source_backup_id
+
+    @property
+    def own_source_backup_at(self) -> datetime | None:
+        return None if self.arguments.get("is_foreign_backup") else self.source_backup_at
 
     @property
     def cancellable(self) -> bool:

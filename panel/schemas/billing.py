@@ -113,5 +113,5 @@ class RentedInstanceOut(AdminInstanceOut):
 class TerminateIn(In):
     delete_backups = Bool(
         load_default=False,
-        **describe("Whether to delete its backups as well, except protected ones. Recorded in the task.", False),
+        **describe("Whether to delete its backups as well, except protected ones, once it is destroyed.", False),
     )

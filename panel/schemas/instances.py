@@ -9,7 +9,7 @@ from panel.schemas import cloudcfg
 from panel.schemas.base import Bool, Hostname, In, Name, Out, PageQuery, Patch, Shape, Text, Time, describe
 from panel.schemas.constants import INSTANCE_STATES, KEYMAPS, SUBNET_KINDS
 from panel.schemas.forges import ForgeOut
-from panel.schemas.tasks import TaskOut
+from panel.schemas.tasks import OperatorTaskOut, TaskOut
 from panel.schemas.topology import TopologyOut
 
 EXAMPLE_ID = "0199c0a8-7d3e-7c4e-9d3c-0d2f8a5b6c7d"
@@ -185,6 +185,8 @@ class AdminInstanceRow(InstanceRow):
 
 class AdminInstanceOut(AdminInstanceRow, InstanceOut):
     """Everything about an instance, for operators."""
+
+    tasks = fields.List(fields.Nested(OperatorTaskOut), **describe("Its latest tasks, newest first."))
 
 
 SEARCH_DESCRIPTION = (

@@ -25,18 +25,35 @@ class TaskOut(Out):
     stage = fields.String(**describe("Current stage.", "Creating the disk"))
     bytes_done = fields.Integer(allow_none=True, **describe("Bytes transferred so far in this stage.", 1048576))
     bytes_total = fields.Integer(allow_none=True, **describe("Bytes to transfer in this stage.", 20971520))
+    bytes_per_second = fields.Integer(allow_none=True, **describe("Rate of this stage so far.", 10485760))
+    seconds_left = fields.Integer(
+        allow_none=True, **describe("Seconds until the end of this stage at that rate; null if it is unknown.", 42)
+    )
     error = fields.String(allow_none=True, **describe("Error message.", None))
     actor = fields.String(**describe("Who requested the task.", "ada@example.com"))
     cancellable = fields.Boolean(**describe("Whether it can still be cancelled.", True))
-    source_backup_id = fields.String(allow_none=True, **describe("The restored backup.", None))
-    source_backup_at = Time(allow_none=True, **describe("When that backup was created.", None))
+    source_backup_id = fields.String(
+        attribute="own_source_backup_id",
+        allow_none=True,
+        **describe("The restored backup; null if it belongs to another account.", None),
+    )
+    source_backup_at = Time(
+        attribute="own_source_backup_at", allow_none=True, **describe("When that backup was created.", None)
+    )
     created_at = Time(**describe("When it was requested.", "2026-01-02T03:04:05.678Z"))
     started_at = Time(allow_none=True, **describe("When it was started.", "2026-01-02T03:04:05.700Z"))
     updated_at = Time(**describe("Time of the last progress report.", "2026-01-02T03:04:06.000Z"))
     finished_at = Time(allow_none=True, **describe("When it ended.", None))
 
 
-class AdminTaskOut(TaskOut):
+class OperatorTaskOut(TaskOut):
+    """A task of an instance, for operators."""
+
+    source_backup_id = fields.String(allow_none=True, **describe("The restored backup.", None))
+    source_backup_at = Time(allow_none=True, **describe("When that backup was created.", None))
+
+
+class AdminTaskOut(OperatorTaskOut):
     account_id = fields.String(allow_none=True, **describe("Owner of the resource.", None))
     hypervisor_id = fields.String(allow_none=True, **describe("The hypervisor.", None))
     error_detail = fields.String(allow_none=True, **describe("Technical details for operators.", None))

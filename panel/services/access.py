@@ -16,6 +16,7 @@ from panel.models import (
     Account,
     Event,
     Instance,
+    InstanceBackup,
     Member,
     Microvm,
     MicrovmConnector,
@@ -145,12 +146,21 @@ def restrict_microvm_images(access: Access) -> ColumnElement[bool]:
     return MicrovmImage.id.in_(access.select_granted_ids())
 
 
+def restrict_instance_backups(access: Access) -> ColumnElement[bool]:
+    """The instance is or was visible to the member."""
+    return or_(
+        InstanceBackup.instance_id.in_(access.select_granted_ids()),
+        InstanceBackup.instance_id.in_(select(Instance.id).where(access.visible_rows(Instance))),
+    )
+
+
 def restrict_projects(access: Access) -> ColumnElement[bool]:
     return Project.id.in_(access.select_granted_ids())
 
 
 REACH_RESTRICTIONS = {
     Instance: restrict_instances,
+    InstanceBackup: restrict_instance_backups,
     Volume: restrict_volumes,
     Microvm: restrict_microvms,
     MicrovmConnector: restrict_connectors,

@@ -100,10 +100,12 @@ def ensure_capturable(instance: Instance) -> None:
         raise Conflict(message("Image creation is turned off in this location."), reason="image_disabled")
 
 
-def ensure_no_open_capture(instance: Instance) -> None:
-    """Raise while an image of the instance is being captured, which reads the disk where it is."""
+def ensure_no_open_copy(instance: Instance) -> None:
+    """Raise while an image of the instance is being captured or a backup made, which read the disks where they are."""
     query = select(Task.id).where(
-        Task.resource_id == instance.id, Task.kind == "image_capture", Task.status.in_(OPEN_STATUSES)
+        Task.resource_id == instance.id,
+        Task.kind.in_(("image_capture", "backup_create")),
+        Task.status.in_(OPEN_STATUSES),
     )
     if session.scalar(query.limit(1)):
         raise make_problem(TASK_RUNNING)

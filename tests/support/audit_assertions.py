@@ -13,7 +13,7 @@ from api.errors import find_dialect
 
 READ_METHODS = ("GET", "HEAD", "OPTIONS")
 AUDITED_REFUSAL_PATHS = ("/sign-in", "/sso")
-PARTIAL_SUCCESS_SUFFIXES = ("/bulk",)
+PARTIAL_SUCCESS_SUFFIXES = ("/bulk", "backups/destroy")
 written_tables = threading.local()
 """Tables that this thread's request wrote to, without rolled back writes."""
 

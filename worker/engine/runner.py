@@ -27,6 +27,7 @@ from panel.core.messages import get_message, message
 from panel.models import Task, TaskLog
 from worker.engine import claiming
 from worker.engine.registry import TASK_TYPES
+from worker.engine.transfer_rate import TransferRate
 from worker.nodes.base import NodeDriver, NodeError, NotOnNode, Unreachable
 from worker.sync.node_sync import connect_node
 
@@ -57,6 +58,7 @@ class TaskContext:
         self.task, self.worker = row, worker
         self.database, self.next_progress_write_at = session.get_bind(), 0.0
         self.nothing_queued, self.highest_progress = False, 0
+        self.transfer_rate = TransferRate()
 
     @property
     def node(self) -> NodeDriver:
@@ -70,7 +72,9 @@ class TaskContext:
         session.connection().execute(INSERT_LOG, {"task_id": self.task.id, "message": stage})
         # Steps that several kinds share do not know the progress of the task so far.
         self.highest_progress = max(self.highest_progress, progress)
-        cancelled = self.update(stage=stage, progress=self.highest_progress, bytes_done=None, bytes_total=None)
+        self.transfer_rate = TransferRate()
+        transfer = dict.fromkeys(("bytes_done", "bytes_total", "bytes_per_second"))
+        cancelled = self.update(stage=stage, progress=self.highest_progress, **transfer)
         session.commit()
         if cancelled:
             raise Cancelled
@@ -106,12 +110,14 @@ class TaskContext:
 
         Uses its own database session, because a driver may call it from another thread.
         """
+        rate = self.transfer_rate.update(done)
         if done < total and time.monotonic() < self.next_progress_write_at:
             return
         self.next_progress_write_at = time.monotonic() + 1
         with Session(self.database, join_transaction_mode="create_savepoint") as own_session:
             owned_row = update(Task).where(Task.id == self.task.id, Task.worker == self.worker)
-            statement = owned_row.values(bytes_done=done, bytes_total=total).returning(Task.cancel_requested_at)
+            statement = owned_row.values(bytes_done=done, bytes_total=total, bytes_per_second=rate)
+            statement = statement.returning(Task.cancel_requested_at)
             row = own_session.execute(statement).one_or_none()
             own_session.commit()
         self.check_lease(row)

@@ -1,4 +1,4 @@
-"""Checking backup destinations, and opening the repositories in them."""
+"""Checking backup destinations."""
 
 import os
 import uuid

@@ -150,6 +150,7 @@ def start_batch(works, until):
         "instance_poweroff",
         "iso_mount",
         "image_capture",
+        "backup_create",
         *SUSPENSION_TASKS,
     ),
     batch=BatchHandler(message("Starting"), start_batch),
@@ -266,7 +267,7 @@ def suspend(work):
         disable_rescue(work, instance)
 
 
-@task_handler("instance_unsuspend", conflicts_with=(*POWER_TASKS, "image_capture", *SUSPENSION_TASKS))
+@task_handler("instance_unsuspend", conflicts_with=(*POWER_TASKS, "image_capture", "backup_create", *SUSPENSION_TASKS))
 def unsuspend(work):
     """Start the machine again if it was on when it was suspended."""
     instance = get_instance(work)
@@ -315,7 +316,8 @@ def destroy(work):
         with suppress(NotOnNode):  # the node may have been reinstalled and not even have the pool
             work.node.delete_disk(pool, name)
     work.step(message("Releasing its addresses"), 90)
-    state_reports.on_destroyed(instance, actor=work.task.actor)
+    delete_backups = work.task.arguments.get("delete_backups", False)
+    state_reports.on_destroyed(instance, actor=work.task.actor, delete_backups=delete_backups)
 
 
 def get_instance(work):

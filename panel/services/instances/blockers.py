@@ -27,7 +27,7 @@ def ensure_movable(instance: Instance) -> None:
     """Raise when the machine cannot go to another hypervisor: in addition, when it uses something that would stay
     behind."""
     ensure_disks_free(instance)
-    image_captures.ensure_no_open_capture(instance)
+    image_captures.ensure_no_open_copy(instance)
     if instance.volumes or not all(disk.attached for disk in instance.disks):
         raise Conflict(VOLUMES_STAY_MESSAGE, reason="has_volumes")
     if instance.iso_id or instance.secondary_iso_id:

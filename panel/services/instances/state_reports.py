@@ -12,7 +12,7 @@ from panel.core import clock, events
 from panel.core.db import session, with_lock
 from panel.core.messages import message
 from panel.models import Event, Instance
-from panel.services import security_groups, usage
+from panel.services import instance_backups, security_groups, usage
 
 DEPLOY_EVENT_KINDS = ("instance.deployed", "instance.reinstalled")
 REDEPLOY_WINDOW = timedelta(days=7)
@@ -86,11 +86,13 @@ def record_failure(instance: Instance, error: str) -> None:
     instance.last_error = error
 
 
-def on_destroyed(instance: Instance, *, actor: str) -> None:
-    """Delete the row of a machine that is gone, with its disks and interfaces; the database releases its addresses."""
+def on_destroyed(instance: Instance, *, actor: str, delete_backups: bool = False) -> None:
+    """Delete the row of a machine that is gone, with its disks and interfaces; the database releases its addresses. Its
+    backups stay unless their deletion was requested."""
     events.record("instance.deleted", "instance", instance, actor=actor)
     usage.stop_metering(instance)
     security_groups.on_instance_removed(instance)
+    instance_backups.on_instance_destroyed(instance, delete_backups=delete_backups, actor=actor)
     for volume in instance.volumes:
         volume.instance, volume.status = None, "available"
     session.flush()

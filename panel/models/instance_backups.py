@@ -1,0 +1,147 @@
+"""Backups of instances. They outlive the instance."""
+
+from datetime import datetime
+from types import SimpleNamespace
+from typing import Any
+
+from sqlalchemy import JSON, BigInteger, ForeignKey, Index, String, Text, and_, text
+from sqlalchemy.orm import Mapped, foreign, mapped_column, relationship
+
+from panel.core.db import MessageText, Model, TimestampMixin
+from panel.models.accounts import Account
+from panel.models.backup_destinations import BackupDestination, BackupRepository
+from panel.models.instances import Instance
+from panel.models.tasks import Task
+
+IS_CLAIMED = text("delete_claimed_at is not null")
+
+
+class InstanceBackup(TimestampMixin, Model):
+    """One backup. Its repository has a point with the backup's id."""
+
+    __tablename__ = "instance_backups"
+    __table_args__ = (
+        Index("ix_instance_backups_account_id_id", "account_id", "id"),
+        Index("ix_instance_backups_account_id_size_id", "account_id", "size", "id"),
+        Index("ix_instance_backups_account_id_name_id", "account_id", "name", "id"),
+        Index("ix_instance_backups_account_id_destination_id_id", "account_id", "destination_id", "id"),
+        Index("ix_instance_backups_instance_id_id", "instance_id", "id"),
+        Index("ix_instance_backups_size_id", "size", "id"),
+        Index("ix_instance_backups_name_id", "name", "id"),
+        Index("ix_instance_backups_claimed_id", "id", sqlite_where=IS_CLAIMED, postgresql_where=IS_CLAIMED),
+    )
+
+    account_id: Mapped[str] = mapped_column(ForeignKey("accounts.id"))
+    repository_id: Mapped[str] = mapped_column(ForeignKey("backup_repositories.id"), index=True)
+    destination_id: Mapped[str] = mapped_column(ForeignKey("backup_destinations.id"), index=True)
+    instance_id: Mapped[str] = mapped_column(String(36))
+    """Plain text, because a backup outlives its instance."""
+    recorded_name: Mapped[str]
+    recorded_hostname: Mapped[str]
+    """The instance's display name and host name when the backup was made."""
+    instance_deleted_at: Mapped[datetime | None]
+    is_appliance: Mapped[bool] = mapped_column(default=False)
+    """Of a machine that the platform runs for the customer: customers do not see it."""
+    name: Mapped[str]
+    description: Mapped[str] = mapped_column(Text, default="")
+    backup_type: Mapped[str] = mapped_column(String(16))
+    """`full` or `incremental`: as requested, and when it is complete, as it was read."""
+    backup_device: Mapped[str] = mapped_column(String(16), default="all")
+    """`primary` (the first disk) or `all` disks."""
+    status: Mapped[str] = mapped_column(String(16), default="creating")
+    """`creating`, `complete` or `failed`."""
+    error: Mapped[str | None] = mapped_column(MessageText)
+    completed_at: Mapped[datetime | None]
+    size: Mapped[int] = mapped_column(BigInteger, default=0)
+    """Bytes that it added to the repository."""
+    statistics: Mapped[dict[str, Any] | None] = mapped_column(JSON(none_as_null=True))
+    """Bytes read and used, chunks stored and reused."""
+    disks: Mapped[list[dict[str, Any]]] = mapped_column(JSON, default=list)
+    """For each disk: id, name on the node, position, size in bytes, read mode and the reason of a full read."""
+    consistency: Mapped[str | None] = mapped_column(String(16))
+    chain_reason: Mapped[str | None] = mapped_column(String(32))
+    """Why disks were read completely, or None."""
+    parent_backup_id: Mapped[str | None] = mapped_column(String(36), index=True)
+    checkpoint: Mapped[str | None] = mapped_column(String(64))
+    """The node's checkpoint from which the next increment can start."""
+    is_chain_end: Mapped[bool] = mapped_column(default=False)
+    """The next backup reads everything."""
+    protected: Mapped[bool] = mapped_column(default=False)
+    verification_status: Mapped[str | None] = mapped_column(String(16))
+    delete_claimed_at: Mapped[datetime | None]
+    """When its deletion was requested. Until that is confirmed, nothing else may be done with it."""
+    delete_dispatched_at: Mapped[datetime | None]
+    """When a worker began to change the destination: from then on a failure says nothing about the outcome."""
+    delete_task_id: Mapped[str | None] = mapped_column(String(36))
+
+    account: Mapped[Account] = relationship()
+    repository: Mapped[BackupRepository] = relationship()
+    destination: Mapped[BackupDestination] = relationship()
+    instance: Mapped[Instance | None] = relationship(
+        primaryjoin=lambda: and_(
+            foreign(InstanceBackup.instance_id) == Instance.id, InstanceBackup.account_id == Instance.account_id
+        ),
+        viewonly=True,
+    )
+    """The live instance, unless it belongs to another account now."""
+    delete_task: Mapped[Task | None] = relationship(
+        primaryjoin=lambda: foreign(InstanceBackup.delete_task_id) == Task.id, viewonly=True
+    )
+
+    @property
+    def disk_facts(self) -> list[SimpleNamespace]:
+        return [SimpleNamespace(**disk) for disk in self.disks]
+
+    @property
+    def statistics_facts(self) -> SimpleNamespace | None:
+        return SimpleNamespace(**self.statistics) if self.statistics else None
+
+    @property
+    def created(self) -> bool:
+        return self.status == "complete"
+
+    @property
+    def is_claimed(self) -> bool:
+        return self.delete_claimed_at is not None
+
+    @property
+    def deletion(self) -> str | None:
+        """`queued` or `running`; `unconfirmed` when the outcome is not known; None without a deletion."""
+        if not self.is_claimed:
+            return None
+        if self.delete_task is None or not self.delete_task.open:
+            return "unconfirmed"
+        return "running" if self.delete_task.status == "running" else "queued"
+
+    @property
+    def instance_name(self) -> str:
+        return self.instance.display_name if self.instance else self.recorded_name
+
+    @property
+    def instance_hostname(self) -> str:
+        return self.instance.hostname if self.instance else self.recorded_hostname
+
+    @property
+    def instance_deleted(self) -> bool:
+        return self.instance_deleted_at is not None
+
+    @property
+    def instance_state(self) -> str:
+        return "deleted" if self.instance_deleted else "live"
+
+    @property
+    def instance_cleanup_pending(self) -> bool:
+        """Whether the instance is gone, and the removal of the backup is not confirmed."""
+        return self.instance_deleted and self.is_claimed
+
+    @property
+    def destination_name(self) -> str:
+        return self.destination.name
+
+    @property
+    def destination_type(self) -> str:
+        return self.destination.storage_type
+
+    @property
+    def owner_email(self) -> str:
+        return self.account.email

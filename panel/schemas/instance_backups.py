@@ -1,0 +1,232 @@
+"""Backups of instances in the API."""
+
+from marshmallow import Schema, fields, validate
+
+from panel.schemas.audit import Moment
+from panel.schemas.backup_destinations import BACKUP_STORAGE_TYPES
+from panel.schemas.base import Bool, In, Name, Out, PageQuery, Text, Time, describe
+
+EXAMPLE_ID = "0199c0a8-7d3e-7c4e-9d3c-0d2f8a5b6c7d"
+EXAMPLE_TIME = "2026-01-02T03:04:05.678Z"
+BACKUP_TYPES = ("full", "incremental")
+BACKUP_DEVICES = ("primary", "all")
+BACKUP_STATUSES = ("creating", "complete", "failed")
+CONSISTENCIES = ("filesystem", "crash", "stopped")
+DELETION_STATES = ("queued", "running", "unconfirmed")
+VERIFICATIONS = ("ok", "failed", "none")
+BACKUP_SORTS = ("created_at", "size", "rbs_backup_time", "name")
+MAX_BULK_BACKUPS = 500
+
+
+class BackupDiskOut(Out):
+    id = fields.String(**describe("Disk id.", EXAMPLE_ID))
+    position = fields.Integer(**describe("Position of the disk; 0 is the first.", 0))
+    size = fields.Integer(**describe("Size of the disk in bytes.", 10737418240))
+    read_mode = fields.String(
+        validate=validate.OneOf(BACKUP_TYPES), **describe("Whether everything or only changes were read.", "full")
+    )
+    full_read_reason = fields.String(allow_none=True, **describe("Why everything was read.", "first_backup"))
+
+
+class BackupStatisticsOut(Out):
+    bytes_read = fields.Integer(**describe("Bytes read from the disks.", 10485760))
+    bytes_stored = fields.Integer(**describe("Bytes written to the destination.", 5242880))
+    bytes_used = fields.Integer(**describe("Bytes of the disks that are not zero.", 2147483648))
+    chunks_stored = fields.Integer(**describe("Chunks that were new.", 40))
+    chunks_shared = fields.Integer(**describe("Chunks that the destination had already.", 8152))
+
+
+class InstanceBackupOut(Out):
+    id = fields.String(**describe("Backup id.", EXAMPLE_ID))
+    name = fields.String(**describe("Name.", "before the upgrade"))
+    description = fields.String(**describe("Description, or empty.", "Before 13"))
+    backup_type = fields.String(
+        validate=validate.OneOf(BACKUP_TYPES),
+        **describe("`full`, or `incremental` if only changes were read. Each can be restored alone.", "incremental"),
+    )
+    backup_device = fields.String(
+        validate=validate.OneOf(BACKUP_DEVICES), **describe("`primary`: the first disk. `all`: all disks.", "all")
+    )
+    size = fields.Integer(**describe("Bytes that it added to the destination.", 5242880))
+    created = fields.Boolean(**describe("Whether it is complete.", True))
+    status = fields.String(validate=validate.OneOf(BACKUP_STATUSES), **describe("Current status.", "complete"))
+    error = fields.String(allow_none=True, **describe("Why it failed.", None))
+    encrypted = fields.Constant(True, **describe("Backups are always encrypted.", True))
+    consistency = fields.String(
+        allow_none=True,
+        validate=validate.OneOf(CONSISTENCIES),
+        **describe(
+            "`filesystem`: frozen by the guest agent. `crash`: as after a power failure. `stopped`: no guest ran.",
+            "filesystem",
+        ),
+    )
+    chain_reason = fields.String(
+        allow_none=True,
+        **describe(
+            "Why disks were read completely: `first_backup`, `requested`, `chain_reset`, `no_checkpoint`, "
+            "`broken_bitmap`, `stopped`, `new_disk`, `missing_chunks` or `previous_missing`; else null.",
+            "first_backup",
+        ),
+    )
+    parent_backup_id = fields.String(
+        allow_none=True, **describe("The backup whose content was reused; null if everything was read.", EXAMPLE_ID)
+    )
+    disks = fields.List(fields.Nested(BackupDiskOut), attribute="disk_facts", **describe("Its disks."))
+    statistics = fields.Nested(
+        BackupStatisticsOut,
+        attribute="statistics_facts",
+        allow_none=True,
+        **describe("What was read and stored."),
+    )
+    read_mode = fields.Constant(None, **describe("Always null for this kind of destination.", None))
+    bytes_read = fields.Constant(None, **describe("Always null; see `statistics`.", None))
+    bytes_uploaded = fields.Constant(None, **describe("Always null; see `statistics`.", None))
+    chunks_reused = fields.Constant(None, **describe("Always null; see `statistics`.", None))
+    verification_status = fields.String(allow_none=True, **describe("Result of the last verification.", None))
+    rbs_backup_id = fields.Constant(None, **describe("Always null for this kind of destination.", None))
+    rbs_backup_time = fields.Constant(None, **describe("Always null for this kind of destination.", None))
+    based_on_backup_id = fields.Constant(None, **describe("Always null; see `parent_backup_id`.", None))
+    based_on_rbs_backup_time = fields.Constant(None, **describe("Always null; see `parent_backup_id`.", None))
+    missing_on_rbs = fields.Constant(False, **describe("Always false for this kind of destination.", False))
+    protected = fields.Boolean(**describe("Whether it is protected from deletion.", False))
+    deletion = fields.String(
+        allow_none=True,
+        validate=validate.OneOf(DELETION_STATES),
+        **describe(
+            "State of its deletion: `queued`, `running`, or `unconfirmed` if the outcome is not known; else null.", None
+        ),
+    )
+    instance_id = fields.String(**describe("The instance.", EXAMPLE_ID))
+    instance_name = fields.String(**describe("Display name of the instance.", "Shop front"))
+    instance_hostname = fields.String(**describe("Host name of the instance.", "shop.example.com"))
+    instance_state = fields.String(
+        validate=validate.OneOf(("live", "deleted")), **describe("Whether the instance exists.", "live")
+    )
+    instance_deleted = fields.Boolean(**describe("Whether the instance was destroyed.", False))
+    backup_storage_id = fields.String(attribute="destination_id", **describe("The destination.", EXAMPLE_ID))
+    destination_name = fields.String(**describe("Name of the destination.", "backups-1"))
+    destination_type = fields.String(
+        validate=validate.OneOf(BACKUP_STORAGE_TYPES), **describe("Kind of the destination.", "local")
+    )
+    created_at = Time(**describe("When it was requested.", EXAMPLE_TIME))
+    completed_at = Time(allow_none=True, **describe("When it was complete.", EXAMPLE_TIME))
+
+
+class AdminInstanceBackupOut(InstanceBackupOut):
+    account_id = fields.String(**describe("The owner.", EXAMPLE_ID))
+    owner = fields.String(attribute="owner_email", **describe("Email address of the owner.", "ada@example.com"))
+    instance_cleanup_pending = fields.Boolean(
+        **describe("Whether the instance was destroyed and the removal of the backup is not confirmed.", False)
+    )
+    operation_id = fields.String(
+        attribute="delete_task_id", allow_none=True, **describe("The task of its deletion, if requested.", None)
+    )
+    rbs_namespace = fields.Constant(None, **describe("Always null for this kind of destination.", None))
+    missing_candidate_at = fields.Constant(None, **describe("Always null for this kind of destination.", None))
+    missing_confirmed_at = fields.Constant(None, **describe("Always null for this kind of destination.", None))
+
+
+class BackupAncestorOut(Out):
+    id = fields.String(**describe("Backup id.", EXAMPLE_ID))
+    name = fields.String(**describe("Name.", "nightly"))
+    backup_type = fields.String(validate=validate.OneOf(BACKUP_TYPES), **describe("Type.", "full"))
+    created_at = Time(**describe("When it was requested.", EXAMPLE_TIME))
+
+
+class InstanceBackupQuery(PageQuery):
+    search = Text(**describe("Part of the name or description, or of the instance's name or host name.", "nightly"))
+    instance_id = Text(maximum=36, **describe("Only backups of this instance.", EXAMPLE_ID))
+    backup_storage_id = Text(maximum=36, **describe("Only backups in this destination.", EXAMPLE_ID))
+    storage_type = fields.String(
+        validate=validate.OneOf(BACKUP_STORAGE_TYPES), **describe("Only this kind of destination.", "local")
+    )
+    backup_type = fields.String(validate=validate.OneOf(BACKUP_TYPES), **describe("Only this type.", "full"))
+    created = fields.Boolean(
+        truthy={"true", "1"}, falsy={"false", "0"}, **describe("Only backups that are, or are not, complete.", True)
+    )
+    verification = fields.String(
+        validate=validate.OneOf(VERIFICATIONS), **describe("Only this result of the last verification.", "none")
+    )
+    protected = fields.Boolean(
+        truthy={"true", "1"}, falsy={"false", "0"}, **describe("Only protected or unprotected backups.", False)
+    )
+    claim = fields.String(
+        validate=validate.OneOf(("none", "claimed")),
+        **describe("`claimed`: only backups whose deletion was requested. `none`: only others.", "none"),
+    )
+    instance_state = fields.String(
+        validate=validate.OneOf(("live", "deleted")), **describe("Only backups of live or destroyed instances.", "live")
+    )
+    created_from = Moment(**describe("Only backups since this time.", EXAMPLE_TIME))
+    created_to = Moment(**describe("Only backups up to this time.", EXAMPLE_TIME))
+    sort = fields.String(
+        load_default="created_at", validate=validate.OneOf(BACKUP_SORTS), **describe("Sort key.", "size")
+    )
+    dir = fields.String(
+        load_default="desc", validate=validate.OneOf(("asc", "desc")), **describe("Sort direction.", "asc")
+    )
+
+
+class AdminInstanceBackupQuery(InstanceBackupQuery):
+    issue = fields.String(
+        validate=validate.OneOf(("cleanup_pending",)),
+        **describe("`cleanup_pending`: only backups of destroyed instances whose removal is not confirmed.", None),
+    )
+
+
+class InstanceBackupIn(In):
+    name = Name(**describe("Name. Defaults to the host name and the time.", "before the upgrade"))
+    description = Text(maximum=1024, lines=True, allow_none=True, **describe("Description.", "Before 13"))
+    backup_type = fields.String(
+        validate=validate.OneOf(BACKUP_TYPES),
+        **describe(
+            "`full` reads everything; `incremental` only changes, if possible. Defaults to the location's setting.",
+            "incremental",
+        ),
+    )
+    backup_device = fields.String(
+        load_default="all",
+        validate=validate.OneOf(BACKUP_DEVICES),
+        **describe("`primary`: the first disk. `all`: all disks.", "all"),
+    )
+    encrypted = Bool(**describe("Accepted for compatibility. Backups are always encrypted.", True))
+
+
+class BackupProtectionIn(In):
+    protected = Bool(required=True, **describe("Whether the backup cannot be deleted.", True))
+
+
+class BackupIdsIn(In):
+    backups = fields.List(
+        Text(maximum=36),
+        required=True,
+        validate=validate.Length(1, MAX_BULK_BACKUPS),
+        **describe("Backup ids.", [EXAMPLE_ID]),
+    )
+
+
+class BackupDeletionLine(Schema):
+    sometimes = ("reason",)
+    id = fields.String(**describe("Backup id.", EXAMPLE_ID))
+    status = fields.Integer(**describe("HTTP status that a request for this backup alone would have.", 200))
+    success = fields.Boolean(**describe("Whether the deletion was accepted.", True))
+    message = fields.String(**describe("Result as a sentence.", "Deletion of the backup requested."))
+    reason = fields.String(**describe("Reason code of the refusal.", "backup_not_deletable"))
+
+
+class BackupDeletionOut(Schema):
+    queued = fields.Integer(**describe("Number of accepted deletions.", 1))
+    refused = fields.Integer(**describe("Number of refused deletions.", 0))
+    results = fields.List(
+        fields.Nested(BackupDeletionLine), **describe("Result for each backup, in the order of the request.")
+    )
+
+
+class BackupDeletionRefused(Schema):
+    """The answer when the deletion of some or all backups was refused."""
+
+    sometimes = ("reason", "data")
+    success = fields.Boolean(**describe("Always false.", False))
+    message = fields.String(**describe("Result as a sentence.", "Requested for 1 backup, 1 refused."))
+    reason = fields.String(**describe("Reason code, if the whole request was refused.", "task_running"))
+    data = fields.Nested(BackupDeletionOut, **describe("Result for each backup."))

@@ -1,0 +1,49 @@
+"""Backups of instances: create, list, protect, delete."""
+
+from panel.services.instance_backups.create import (
+    create,
+    ensure_disk_known,
+    find_previous,
+    list_other_checkpoints,
+    on_instance_destroyed,
+    record_complete,
+    record_failed,
+    reset_chain,
+)
+from panel.services.instance_backups.delete import (
+    claim,
+    claim_all,
+    confirm_deletion,
+    get_outcome_error,
+    release_claim,
+)
+from panel.services.instance_backups.read import (
+    find_by_id,
+    get,
+    get_chain,
+    get_of_instance,
+    listing,
+    set_protected,
+)
+
+__all__ = [
+    "claim",
+    "claim_all",
+    "confirm_deletion",
+    "create",
+    "ensure_disk_known",
+    "find_by_id",
+    "find_previous",
+    "get",
+    "get_chain",
+    "get_of_instance",
+    "get_outcome_error",
+    "list_other_checkpoints",
+    "listing",
+    "on_instance_destroyed",
+    "record_complete",
+    "record_failed",
+    "release_claim",
+    "reset_chain",
+    "set_protected",
+]

@@ -1,0 +1,194 @@
+"""Create backups of instances, and record what workers report."""
+
+import os
+from base64 import b64encode
+from typing import Any
+
+from sqlalchemy import select, update
+from sqlalchemy.exc import IntegrityError
+
+from panel.core import clock, jobs
+from panel.core.db import session
+from panel.core.errors import Conflict, Invalid, Unavailable
+from panel.core.messages import message
+from panel.core.task_kinds import task_kind
+from panel.models import BackupDestination, BackupRepository, Instance, InstanceBackup, Task
+from panel.models.tasks import OPEN_STATUSES
+from panel.services import backup_destinations, forges
+from panel.services.instance_backups.delete import claim
+from panel.services.state_machine import TASK_RUNNING, ensure_allowed, make_problem
+
+task_kind("backup_create", "Backup")
+
+REPOSITORY_KEY_BYTES = 32
+REPOSITORY_KEY_PREFIX = "panel-backup-key-1:"
+"""The beginning of an exported key, which tells its format."""
+
+CUSTOMER_IMAGE_PURPOSES = ("general", "user")
+"""Purposes of images that customers use themselves; machines from others are appliances."""
+
+
+def create(
+    instance: Instance,
+    *,
+    actor: str,
+    name: str | None = None,
+    description: str | None = None,
+    backup_type: str | None = None,
+    backup_device: str = "all",
+    encrypted: bool = True,
+) -> tuple[InstanceBackup, Task]:
+    """Create the backup's row and its task; return both. The first enabled destination of the node is used."""
+    ensure_allowed(instance, "backup", by_operator=True)
+    forges.ensure_not_active(instance)
+    if find_open_backup(instance):
+        raise make_problem(TASK_RUNNING)
+    destination = get_destination(instance)
+    backup = InstanceBackup(
+        account_id=instance.account_id,
+        repository=get_or_create_repository(destination, instance.account_id),
+        destination=destination,
+        instance_id=instance.id,
+        recorded_name=instance.display_name,
+        recorded_hostname=instance.hostname,
+        is_appliance=instance.image is not None and instance.image.purpose not in CUSTOMER_IMAGE_PURPOSES,
+        name=name or f"{instance.hostname} {clock.now():%Y-%m-%d %H:%M}",
+        description=description or "",
+        backup_type=backup_type or instance.group.backup_mode,
+        backup_device=backup_device,
+    )
+    session.add(backup)
+    session.flush()
+    task = jobs.enqueue(
+        "backup_create",
+        "instance",
+        instance,
+        lock="storage",
+        actor=actor,
+        hypervisor_id=instance.hypervisor_id,
+        arguments={"backup_id": backup.id},
+    )
+    return backup, task
+
+
+def find_open_backup(instance: Instance) -> str | None:
+    """Return the id of an open task that backs up the instance, or None."""
+    conditions = Task.resource_id == instance.id, Task.kind == "backup_create", Task.status.in_(OPEN_STATUSES)
+    return session.scalar(select(Task.id).where(*conditions).limit(1))
+
+
+def get_destination(instance: Instance) -> BackupDestination:
+    destination = backup_destinations.find_for_hypervisor(instance.hypervisor)
+    if destination is None:
+        raise Conflict(message("Backups are not available in this location."), reason="no_backup_destination")
+    if destination.status == "unavailable":
+        raise Unavailable(
+            message("The backup storage is not available now. Try again later."), reason="backup_storage_unavailable"
+        )
+    return destination
+
+
+def get_or_create_repository(destination: BackupDestination, account_id: str) -> BackupRepository:
+    """Return the account's repository in the destination, with a new key if there was none."""
+    query = select(BackupRepository).where(
+        BackupRepository.destination_id == destination.id, BackupRepository.account_id == account_id
+    )
+    if repository := session.scalar(query):
+        return repository
+    repository = BackupRepository(destination=destination, account_id=account_id, key=generate_repository_key())
+    try:
+        with session.begin_nested():
+            session.add(repository)
+    except IntegrityError:  # another request has created it
+        return session.scalars(query).one()
+    return repository
+
+
+def generate_repository_key() -> str:
+    return REPOSITORY_KEY_PREFIX + b64encode(os.urandom(REPOSITORY_KEY_BYTES)).decode()
+
+
+def find_previous(backup: InstanceBackup) -> tuple[InstanceBackup | None, str]:
+    """Return the backup from which this one can continue, or None and the reason why it reads everything."""
+    if backup.backup_type == "full":
+        return None, "requested"
+    query = select(InstanceBackup).where(
+        InstanceBackup.instance_id == backup.instance_id,
+        InstanceBackup.repository_id == backup.repository_id,
+        InstanceBackup.status == "complete",
+        InstanceBackup.id != backup.id,
+    )
+    previous = session.scalar(query.order_by(InstanceBackup.completed_at.desc(), InstanceBackup.id.desc()).limit(1))
+    if previous is None:
+        return None, "first_backup"
+    if previous.is_chain_end:
+        return None, "chain_reset"
+    return (None, "previous_missing") if previous.delete_dispatched_at else (previous, "")
+
+
+def list_other_checkpoints(backup: InstanceBackup) -> list[str]:
+    """Return the checkpoints of the machine that its backups in other repositories continue from."""
+    query = select(InstanceBackup.repository_id, InstanceBackup.checkpoint).where(
+        InstanceBackup.instance_id == backup.instance_id,
+        InstanceBackup.repository_id != backup.repository_id,
+        InstanceBackup.status == "complete",
+    )
+    rows = session.execute(query.order_by(InstanceBackup.completed_at, InstanceBackup.id))
+    return [checkpoint for checkpoint in {row[0]: row[1] for row in rows}.values() if checkpoint]
+
+
+def record_complete(
+    backup: InstanceBackup,
+    *,
+    disks: list[dict[str, Any]],
+    statistics: dict[str, Any],
+    consistency: str,
+    checkpoint: str | None,
+    parent_backup_id: str | None,
+) -> None:
+    """Record a backup that the repository has completely."""
+    backup.status, backup.error, backup.completed_at = "complete", None, clock.now()
+    backup.disks, backup.statistics, backup.size = disks, statistics, statistics["bytes_stored"]
+    backup.consistency, backup.checkpoint = consistency, checkpoint
+    reasons = [disk["full_read_reason"] for disk in disks if disk["read_mode"] == "full"]
+    backup.backup_type = "full" if len(reasons) == len(disks) else "incremental"
+    backup.chain_reason = reasons[0] if reasons else None
+    backup.parent_backup_id = parent_backup_id if backup.backup_type == "incremental" else None
+
+
+def record_failed(backup: InstanceBackup, error: str) -> None:
+    """Record why an incomplete backup failed."""
+    if backup.status == "creating":
+        backup.status, backup.error = "failed", error
+
+
+def ensure_disk_known(instance: Instance, disk_id: str | None) -> None:
+    """Raise `unknown_disk` for a disk of another instance."""
+    if disk_id and disk_id not in {disk.id for disk in instance.disks}:
+        sentence = message("The instance has no such disk.")
+        raise Invalid(sentence, reason="unknown_disk", disk_id=sentence)
+
+
+def reset_chain(instance: Instance) -> None:
+    """Let the next backup of the instance read everything."""
+    statement = update(InstanceBackup).where(
+        InstanceBackup.instance_id == instance.id, InstanceBackup.status == "complete"
+    )
+    session.execute(statement.values(is_chain_end=True))
+
+
+def on_instance_destroyed(instance: Instance, *, delete_backups: bool, actor: str) -> None:
+    """Record that the instance is gone; with `delete_backups` request the deletion of its unprotected backups."""
+    statement = update(InstanceBackup).where(InstanceBackup.instance_id == instance.id)
+    session.execute(statement.values(instance_deleted_at=clock.now()))
+    if not delete_backups:
+        return
+    query = select(InstanceBackup).where(
+        InstanceBackup.instance_id == instance.id,
+        InstanceBackup.account_id == instance.account_id,
+        InstanceBackup.protected.is_(False),
+        InstanceBackup.delete_claimed_at.is_(None),
+        InstanceBackup.status != "creating",
+    )
+    for backup in session.scalars(query):
+        claim(backup, actor=actor)

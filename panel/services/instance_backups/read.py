@@ -1,0 +1,144 @@
+"""Find backups, and protect them."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import ColumnElement, Select, UnaryExpression, or_, select
+from sqlalchemy.orm import contains_eager, joinedload
+
+from panel.core.db import session
+from panel.core.errors import Conflict, NotFound
+from panel.core.messages import message
+from panel.models import Account, BackupDestination, Instance, InstanceBackup, Task
+from panel.services.access import Access
+
+NO_BACKUP_MESSAGE = message("No such backup.")
+BEING_DELETED_MESSAGE = message("The backup is being deleted.")
+
+SORT_COLUMNS: dict[str, tuple[Any, ...]] = {
+    "created_at": (InstanceBackup.id,),
+    "size": (InstanceBackup.size, InstanceBackup.id),
+    "name": (InstanceBackup.name, InstanceBackup.id),
+    "rbs_backup_time": (InstanceBackup.id,),
+}
+"""Ids sort by age. Backups without a time on a remote server are sorted by it."""
+
+
+def select_backups(account: Access | Account | None) -> Select[InstanceBackup]:
+    """Select backups with what their rows show; with an account its own, without those of appliances."""
+    query = (
+        select(InstanceBackup)
+        .outerjoin(InstanceBackup.instance)
+        .options(
+            contains_eager(InstanceBackup.instance).load_only(Instance.display_name, Instance.hostname, raiseload=True),
+            joinedload(InstanceBackup.destination),
+            joinedload(InstanceBackup.delete_task).load_only(Task.status),
+        )
+    )
+    if account is None:
+        return query.options(joinedload(InstanceBackup.account))
+    return query.where(account.visible_rows(InstanceBackup), InstanceBackup.is_appliance.is_(False))
+
+
+def listing(
+    account: Access | Account | None = None, *, sort: str = "created_at", dir: str = "desc", **filters: Any
+) -> Select[InstanceBackup]:
+    """Select the backups that fit the filters of the API, newest first unless sorted otherwise."""
+    conditions = [CONDITIONS[name](value) for name, value in filters.items()]
+    return select_backups(account).where(*conditions).order_by(*build_order(sort, dir))
+
+
+def build_order(sort: str, direction: str) -> list[UnaryExpression[Any]]:
+    return [column.asc() if direction == "asc" else column.desc() for column in SORT_COLUMNS[sort]]
+
+
+def match_text(text: str) -> ColumnElement[bool]:
+    columns = (
+        InstanceBackup.name,
+        InstanceBackup.description,
+        InstanceBackup.recorded_name,
+        InstanceBackup.recorded_hostname,
+        Instance.display_name,
+        Instance.hostname,
+    )
+    return or_(*(column.icontains(text, autoescape=True) for column in columns))
+
+
+def match_verification(result: str) -> ColumnElement[bool]:
+    column = InstanceBackup.verification_status
+    return column.is_(None) if result == "none" else column == result
+
+
+def match_set(column: Any, *, is_set: bool) -> ColumnElement[bool]:
+    return column.is_not(None) if is_set else column.is_(None)
+
+
+def match_storage_type(kind: str) -> ColumnElement[bool]:
+    destinations = select(BackupDestination.id).where(BackupDestination.storage_type == kind)
+    return InstanceBackup.destination_id.in_(destinations)
+
+
+def match_since(moment: datetime) -> ColumnElement[bool]:
+    return InstanceBackup.created_at >= moment
+
+
+CONDITIONS: Mapping[str, Any] = {
+    "search": match_text,
+    "instance_id": lambda value: InstanceBackup.instance_id == value,
+    "backup_storage_id": lambda value: InstanceBackup.destination_id == value,
+    "storage_type": match_storage_type,
+    "backup_type": lambda value: InstanceBackup.backup_type == value,
+    "created": lambda value: (InstanceBackup.status == "complete").is_(value),
+    "verification": match_verification,
+    "protected": lambda value: InstanceBackup.protected.is_(value),
+    "claim": lambda value: match_set(InstanceBackup.delete_claimed_at, is_set=value == "claimed"),
+    "instance_state": lambda value: match_set(InstanceBackup.instance_deleted_at, is_set=value == "deleted"),
+    "created_from": match_since,
+    "created_to": lambda value: InstanceBackup.created_at <= value,
+    "issue": lambda _: InstanceBackup.delete_claimed_at.is_not(None) & InstanceBackup.instance_deleted_at.is_not(None),
+}
+"""The condition of each filter of the API."""
+
+
+def get(backup_id: str, account: Access | Account | None = None) -> InstanceBackup:
+    backup = session.scalar(select_backups(account).where(InstanceBackup.id == backup_id))
+    if backup is None:
+        raise NotFound(NO_BACKUP_MESSAGE)
+    return backup
+
+
+def get_of_instance(instance: Instance, backup_id: str, account: Access | Account | None = None) -> InstanceBackup:
+    """Return a backup of this instance. Raise `backup_not_found` for any other."""
+    conditions = InstanceBackup.id == backup_id, InstanceBackup.instance_id == instance.id
+    backup = session.scalar(select_backups(account).where(*conditions))
+    if backup is None:
+        raise NotFound(NO_BACKUP_MESSAGE, reason="backup_not_found")
+    return backup
+
+
+def find_by_id(backup_id: str, *, lock: bool = False) -> InstanceBackup | None:
+    """Return the backup or None, read again, for workers."""
+    query = select(InstanceBackup).where(InstanceBackup.id == backup_id).execution_options(populate_existing=True)
+    return session.scalar(query.with_for_update(key_share=True) if lock else query)
+
+
+def get_chain(backup: InstanceBackup) -> list[InstanceBackup]:
+    """Return the backups whose content it reused, the nearest first, as far as they exist."""
+    conditions = InstanceBackup.instance_id == backup.instance_id, InstanceBackup.account_id == backup.account_id
+    others = {other.id: other for other in session.scalars(select(InstanceBackup).where(*conditions))}
+    chain: list[InstanceBackup] = []
+    parent = others.get(backup.parent_backup_id or "")
+    while parent is not None and parent not in chain:
+        chain.append(parent)
+        parent = others.get(parent.parent_backup_id or "")
+    return chain
+
+
+def set_protected(backup: InstanceBackup, protected: bool) -> InstanceBackup:
+    """Protect the backup from deletion, or end that. Setting the present value again changes nothing."""
+    if protected and backup.is_claimed:
+        raise Conflict(BEING_DELETED_MESSAGE, reason="backup_being_deleted")
+    backup.protected = protected
+    session.flush()
+    return backup

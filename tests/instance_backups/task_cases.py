@@ -1,0 +1,3 @@
+"""Task kinds of backups: the tests of this folder have faults of the node and of the storage."""
+
+KINDS_TESTED_HERE = {"backup_create", "backup_delete", "backup_collect_garbage"}

@@ -1,0 +1,89 @@
+"""Opening the repositories of accounts, and their garbage collection."""
+
+from contextlib import contextmanager
+from pathlib import Path
+
+from panel.core import clock, context
+from panel.core.db import session
+from panel.core.errors import NotFound, Problem
+from panel.core.messages import message
+from panel.models import BackupRepository
+from panel.services import backup_repositories
+from worker.backups.errors import StoreError
+from worker.backups.garbage import GRACE_SECONDS, collect_garbage
+from worker.backups.keys import RepositoryKey
+from worker.backups.repository import Repository
+from worker.backups.targets import LocalTarget
+from worker.engine.registry import periodic, task_handler
+
+INDEX_FOLDER = "backup-indexes"
+"""Folder of the data directory with the index of each repository, which may be deleted."""
+
+
+class StorageFailed(Problem):
+    """The destination does not work as it should. Customers see the sentence, operators the detail."""
+
+    def __init__(self, detail):
+        super().__init__(message("The backup storage cannot be used now."))
+        self.detail = detail
+
+
+@contextmanager
+def translated_errors():
+    """Raise StorageFailed for the errors of repositories."""
+    try:
+        yield
+    except StoreError as error:
+        raise StorageFailed(str(error)) from error
+
+
+def build_target(row):
+    return LocalTarget(Path(row.destination.config["path"]) / row.id)
+
+
+@contextmanager
+def open_repository(row):
+    """Open the account's repository, and create it at first use only: an empty directory in its place is an error."""
+    target, key, is_new = build_target(row), RepositoryKey.from_text(row.key), row.initialized_at is None
+    folder = context.current().config.data_dir / INDEX_FOLDER
+    index, row_id = folder / f"{row.id}.sqlite", row.id
+    session.commit()
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with translated_errors():
+        repository = Repository.create(target, key, index) if is_new else Repository(target, key, index)
+    try:
+        if is_new:
+            session.get(BackupRepository, row_id).initialized_at = clock.now()
+            session.commit()
+        with translated_errors():
+            yield repository
+    finally:
+        repository.close()
+
+
+@periodic(seconds=3600)
+def collect_due():
+    """Enqueue the garbage collection of repositories that had none for a day."""
+    for row in session.scalars(backup_repositories.select_due()).all():
+        backup_repositories.enqueue_collection(row)
+    session.commit()
+
+
+@task_handler("backup_collect_garbage")
+def collect(work):
+    """Free the space of deleted backups in a repository. Its lock is exclusive, so one runs at a time."""
+    row = session.get(BackupRepository, work.task.resource_id)
+    if row is None:
+        raise NotFound(message("The repository was deleted in the meantime."))
+    work.step(message("Looking for space to free"), 5)
+    with open_repository(row) as repository:
+        collection = collect_garbage(repository, GRACE_SECONDS, progress=lambda *_: work.check())
+    work.step(
+        message(
+            "{count} packs deleted, {bytes} bytes freed",
+            count=collection.packs_deleted,
+            bytes=collection.bytes_deleted,
+        ),
+        95,
+    )
+    session.get(BackupRepository, work.task.resource_id).collected_at = clock.now()

@@ -1,0 +1,157 @@
+"""Tasks of backups of instances."""
+
+from panel.core import clock
+from panel.core.db import session
+from panel.core.errors import NotFound
+from panel.core.messages import message
+from panel.services import instance_backups
+from worker.backups.backup import BackupRequest, backup_machine
+from worker.backups.errors import Damaged, ObjectNotFound, StoreError
+from worker.engine.registry import task_handler
+from worker.tasks.backup_repositories import StorageFailed, open_repository, translated_errors
+from worker.tasks.instances import POWER_TASKS, SUSPENSION_TASKS, get_instance
+from worker.tasks.machine_spec import build_disk
+
+MEBIBYTE = 1024**2
+
+
+def find_backup(row):
+    return instance_backups.find_by_id(row.arguments["backup_id"])
+
+
+def get_backup(work):
+    backup = find_backup(work.task)
+    if backup is None:
+        raise NotFound(message("The backup was deleted in the meantime."))
+    return backup
+
+
+def on_create_failed(row, error):
+    if backup := find_backup(row):
+        instance_backups.record_failed(backup, error)
+
+
+@task_handler("backup_create", on_failure=on_create_failed, conflicts_with=(*POWER_TASKS, *SUSPENSION_TASKS))
+def create(work):
+    """Store a point of the instance's disks. An attempt after a lost worker finds the point if it was complete."""
+    instance, backup = get_instance(work), get_backup(work)
+    disks = {build_disk(disk).name: disk for disk in list_disks(instance, backup.backup_device)}
+    work.step(message("Connecting to the storage"), 2)
+    with open_repository(backup.repository) as repository:
+        manifest = find_manifest(repository, backup.id)
+        if manifest is None:
+            request = build_request(work, repository, disks.values())
+            work.undo("end_backup", request.machine_id, [[disk.pool, disk.name] for disk in request.disks])
+            work.step(message("Reading the disks"), 5)
+            manifest = backup_machine(work.node, repository, request, work.report_progress)
+        work.step(message("Recording the backup"), 95)
+    backup = get_backup(work)
+    instance_backups.record_complete(
+        backup,
+        disks=[describe_disk(entry, disks[entry.name]) for entry in manifest.disks if entry.name in disks],
+        statistics=describe_statistics(manifest.statistics),
+        consistency=manifest.consistency,
+        checkpoint=manifest.checkpoint,
+        parent_backup_id=manifest.parent,
+    )
+
+
+def list_disks(instance, backup_device):
+    attached = [disk for disk in instance.disks if disk.attached]
+    return attached[:1] if backup_device == "primary" else attached
+
+
+def find_manifest(repository, point):
+    """Return the manifest of the point, or None when there is none that can be read."""
+    try:
+        return repository.read_manifest(point)
+    except (ObjectNotFound, Damaged):
+        return None
+
+
+def build_request(work, repository, disks):
+    backup, instance = get_backup(work), get_instance(work)
+    previous, reason = instance_backups.find_previous(backup)
+    manifest = find_manifest(repository, previous.id) if previous else None
+    return BackupRequest(
+        point=backup.id,
+        disks=tuple(build_disk(disk) for disk in disks),
+        machine_id=instance.id,
+        machine=describe_machine(instance),
+        previous=manifest,
+        full_read_reason=reason or "previous_missing",
+        other_checkpoints=tuple(instance_backups.list_other_checkpoints(backup)),
+        bytes_per_second=backup.destination.bandwidth_limit * MEBIBYTE,
+    )
+
+
+def describe_machine(instance):
+    """Return the description that is stored with the point."""
+    return {
+        "name": instance.name,
+        "hostname": instance.hostname,
+        "cpu_cores": instance.cpu_cores,
+        "ram": instance.ram,
+        "tpm_enabled": instance.tpm_enabled,
+        "secure_boot_enabled": instance.secure_boot_enabled,
+        "disks": [{"id": disk.id, "name": disk.name, "position": disk.position} for disk in instance.disks],
+    }
+
+
+def describe_disk(entry, disk):
+    return {
+        "id": disk.id,
+        "name": entry.name,
+        "position": disk.position,
+        "size": entry.size,
+        "read_mode": entry.read_mode,
+        "full_read_reason": entry.full_read_reason,
+    }
+
+
+def describe_statistics(statistics):
+    return {
+        "bytes_read": statistics.bytes_read,
+        "bytes_stored": statistics.bytes_uploaded,
+        "bytes_used": statistics.bytes_used,
+        "chunks_stored": statistics.chunks_stored,
+        "chunks_shared": statistics.chunks_reused,
+    }
+
+
+def on_delete_failed(row, error):
+    """Release the claim when the destination was not changed. Otherwise the outcome is not known, and it stays."""
+    backup = instance_backups.find_by_id(row.resource_id)
+    if backup and backup.delete_task_id == row.id and backup.delete_dispatched_at is None:
+        instance_backups.release_claim(backup)
+
+
+@task_handler("backup_delete", on_failure=on_delete_failed)
+def delete(work):
+    """Delete the point, and the row when the destination has confirmed that. What it used becomes garbage."""
+    backup = instance_backups.find_by_id(work.task.resource_id)
+    if backup is None or backup.delete_task_id != work.task.id:
+        return
+    work.step(message("Connecting to the storage"), 10)
+    with open_repository(backup.repository) as repository:
+        backup = instance_backups.find_by_id(work.task.resource_id)
+        backup.delete_dispatched_at = clock.now()
+        work.step(message("Deleting the backup"), 50)
+        try:
+            with translated_errors():
+                repository.delete_point(backup.id)
+        except StorageFailed:
+            if has_point(repository, work.task.resource_id):
+                instance_backups.find_by_id(work.task.resource_id).delete_dispatched_at = None
+                session.commit()
+            raise
+    instance_backups.confirm_deletion(instance_backups.find_by_id(work.task.resource_id))
+
+
+def has_point(repository, point):
+    """Return whether the destination certainly has the point."""
+    try:
+        repository.target.stat(f"points/{point}")
+    except StoreError:
+        return False
+    return True
