@@ -15,6 +15,7 @@ from panel.auth import permissions
 from panel.core import clock
 from panel.core.db import session
 from panel.models import (
+    BackupDestination,
     DockerDeployment,
     Image,
     Instance,
@@ -313,8 +314,14 @@ def create_deployed_app(instance):
     return row
 
 
+READ = {"read_mode": "full", "full_read_reason": "first_backup"}
+
+
 def create_backup(instance):
-    destination = backup_destinations.create(name="b", storage_type="local", config={"path": "/srv/backups"})
+    """Create a complete backup of the instance's disks, without a point."""
+    destination = session.scalar(select(BackupDestination)) or backup_destinations.create(
+        name="b", storage_type="local", config={"path": "/srv/backups"}
+    )
     backup = InstanceBackup(
         account_id=instance.account_id,
         repository=get_or_create_repository(destination, instance.account_id),
@@ -325,6 +332,7 @@ def create_backup(instance):
         name="nightly",
         backup_type="full",
         status="complete",
+        disks=[{"id": disk.id, "name": disk.name, "position": 0, "size": 1} | READ for disk in instance.disks],
     )
     session.add(backup)
     session.commit()
@@ -424,7 +432,7 @@ def make_body(path, cast):
         "rollback": {"snapshot_id": UNKNOWN_ID} if "microvm" in path else {"snapname": "s"},
         "attach": {"instance_id": UNKNOWN_ID} if "volume" in path else {},
         "resize": {"volume_plan_id": UNKNOWN_ID},
-        "restore": {"mode": "in_place"},
+        "restore": {"mode": "in_place"} if "volume" in path else {},
         "{passkey_id}": {"password": PASSWORD},
     }
     bodies |= {"boot-order": {"boot": "disk"}, "update-name": {"name": "n"}, "tags": {"tags": ""}}
@@ -438,9 +446,9 @@ def make_body(path, cast):
 
 
 ALTERNATIVE_FIELDS = {"ssh_key_id": ["ssh_keys"], "remote_group_id": ["ip_set_id"], "ip_set_id": ["remote_group_id"]}
-ALTERNATIVE_FIELDS |= {"image_id": ["iso_id"]}
+ALTERNATIVE_FIELDS |= {"image_id": ["iso_id"], "instance_id": ["backup_id"], "backup_id": ["instance_id"]}
 """Other names of the same field, which take precedence, or fields that may not be sent with it."""
-EXCLUSIVE_FIELDS = {"ip_set_id"}
+EXCLUSIVE_FIELDS = {"ip_set_id", "backup_id"}
 
 
 def create_body_resources(api_as, cast, caller):
@@ -474,6 +482,8 @@ def create_body_resources(api_as, cast, caller):
         "remote_group_id": group["id"],
         "ip_set_id": ip_set["id"],
         "instance_ids": [cast.instance(caller).id],
+        "backup_id": create_backup(stopped).id,
+        "target_disk_id": stopped.disks[0].id,
         "pack_id": resource_packs.create(user_id=access.id, name="pack", **pack_size).id,
     }
 
@@ -524,6 +534,9 @@ def request_bodies(api_as, cast, change_config):
     for instance in running:
         instance.deployed, instance.power = True, "on"
     session.commit()
+    restored = cast.instance()
+    restored.deployed, own["target_disk_id"] = True, restored.disks[0].id
+    session.commit()
     invitation = {"email": "new@example.com", "reach": "projects"}
     drive = {"instance_id": cast.instance().id, "slot": "primary", "device": "primary", "action": "mount"}
     return (
@@ -544,6 +557,10 @@ def request_bodies(api_as, cast, change_config):
             ("POST", "/api/instance/{instance_id}/iso/{slot}/mount"): (drive, {}),
             ("POST", "/api/instance/{instance_id}/iso/{device}/{action}"): (drive, {}),
             ("POST", "/api/images"): ({}, {"name": "golden"}),
+            ("POST", "/api/instance/{instance_id}/backup/{backup_id}/restore"): (
+                {"instance_id": restored.id, "backup_id": create_backup(restored).id},
+                {},
+            ),
             ("POST", "/api/microvm/vms"): ({}, {"name": "m", "location_id": cast.location.id}),
             ("POST", "/api/microvm/connectors"): ({}, {"port": 80}),
             ("PATCH", "/api/microvm/settings"): ({}, {}),

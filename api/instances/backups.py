@@ -10,6 +10,7 @@ from api.instance_backups import (
     delete_several,
 )
 from api.instances import admin, user
+from api.instances.actions import TASK_ID
 from api.instances.customer import get_own_instance
 from panel.schemas.base import In, Text, describe
 from panel.schemas.instance_backups import (
@@ -18,12 +19,13 @@ from panel.schemas.instance_backups import (
     AdminInstanceBackupQuery,
     BackupIdsIn,
     BackupProtectionIn,
+    BackupRestoreIn,
     InstanceBackupIn,
     InstanceBackupOut,
     InstanceBackupQuery,
 )
-from panel.services import instance_backups, instances
-from panel.workflows import backup_deletion, reachability
+from panel.services import backup_restores, instance_backups, instances
+from panel.workflows import backup_deletion, backup_restore, reachability
 
 BACKUP_PATH = "/instance/<instance_id>/backup/<backup_id>"
 BACKUP_RESPONSE = kit.build_wrapped_schema("backup", InstanceBackupOut)
@@ -121,6 +123,30 @@ def delete(instance_id, backup_id):
 
 
 @user.post(
+    f"{BACKUP_PATH}/restore",
+    op="restore_backup",
+    can="instances.restore",
+    body=BackupRestoreIn,
+    out=kit.build_result_schema(task_id=TASK_ID),
+    aliases=(f"{BACKUP_PATH}/restore",),
+)
+def restore_in_place(body, instance_id, backup_id):
+    """Restore a backup to its instance.
+
+    The disks are written beside the present ones first, while the guest continues; then it is powered off, starts with
+    the restored disks if it was running, and the earlier disks are deleted. Everything written since the backup is
+    lost. After a failure the instance has its earlier disks. Returns 422 `backup_not_complete`,
+    `target_disk_not_found`, `target_disk_no_backend`, `target_disk_incompatible`, `target_disk_too_small`,
+    `source_archive_not_found` or `source_archive_ambiguous`; 409 `backup_being_deleted`, `suspended`, `task_running`,
+    `already_active` (a live-snapshot session), `has_snapshots`, `rescue_active` or `hypervisor_backup_busy`; and 503
+    `hypervisor_unreachable`.
+    """
+    instance = get_own_instance(instance_id)
+    task = backup_restore.run(instance, get_own_backup(instance_id, backup_id), actor=kit.get_current_actor(), **body)
+    return {"message": "Restore requested.", "task_id": task.id}
+
+
+@user.post(
     "/instance/<instance_id>/backups/destroy",
     op="destroy_backups",
     can="instances.backups",
@@ -195,6 +221,27 @@ def admin_protect(body, instance_id, backup_id):
     return backup
 
 
+@admin.post(
+    f"{BACKUP_PATH}/restore",
+    op="restore_backup",
+    can=WRITE_PERMISSION,
+    body=BackupRestoreIn,
+    out=kit.Schema.from_dict({"task_id": TASK_ID}, name="RestoringBackup"),
+)
+def admin_restore_in_place(body, instance_id, backup_id):
+    """Restore a backup to its instance.
+
+    The disks are written beside the present ones first, while the guest continues; then it is powered off, starts with
+    the restored disks if it was running, and the earlier disks are deleted. After a failure the instance has its
+    earlier disks. Can also restore a backup that an earlier owner of the instance made. Returns the same errors as for
+    customers.
+    """
+    backup = get_backup(instance_id, backup_id)
+    task = backup_restore.run(instances.get(instance_id), backup, actor=kit.get_current_actor(), **body)
+    kit.set_message("Restore requested.")
+    return {"task_id": task.id}
+
+
 @admin.delete(
     BACKUP_PATH,
     op="delete_backup",
@@ -228,6 +275,7 @@ def reset_chain(body, instance_id):
     """
     instance = instances.get(instance_id)
     instance_backups.ensure_disk_known(instance, body.get("disk_id"))
+    backup_restores.ensure_node_up(instance.hypervisor)
     reachability.check_node(instance.hypervisor)
     instance_backups.reset_chain(instance)
     kit.set_message("The next backup reads everything.")

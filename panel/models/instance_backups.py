@@ -42,6 +42,8 @@ class InstanceBackup(TimestampMixin, Model):
     instance_deleted_at: Mapped[datetime | None]
     is_appliance: Mapped[bool] = mapped_column(default=False)
     """Of a machine that the platform runs for the customer: customers do not see it."""
+    secure_boot_enabled: Mapped[bool] = mapped_column(default=False)
+    """The instance's setting when the backup was made: it decides which firmware starts the disk."""
     name: Mapped[str]
     description: Mapped[str] = mapped_column(Text, default="")
     backup_type: Mapped[str] = mapped_column(String(16))

@@ -1,6 +1,6 @@
 """Customers' captured images in the API."""
 
-from marshmallow import ValidationError, fields, validate
+from marshmallow import ValidationError, fields, validate, validates_schema
 
 from panel.core.messages import message
 from panel.schemas.base import In, Name, Patch, Text, Time, describe
@@ -29,13 +29,19 @@ class OwnImageOut(ImageOut):
 
 
 class CaptureIn(In):
-    instance_id = Text(maximum=36, required=True, **describe("The source instance. It can be running.", EXAMPLE_ID))
+    instance_id = Text(maximum=36, **describe("The source instance. It can be running.", EXAMPLE_ID))
+    backup_id = Text(maximum=36, **describe("A complete backup, instead of `instance_id`.", EXAMPLE_ID))
     name = Name(required=True, **describe("Name.", "Shop front, before the sale"))
     cloudinit = Truth(**describe("Whether the image supports cloud-init. Defaults to the value of the source.", True))
     type = fields.String(
         validate=validate.OneOf(["linux", "windows", "other"]),
         **describe("Operating system type. Defaults to the value of the source.", "linux"),
     )
+
+    @validates_schema
+    def ensure_one_source(self, data, **kwargs):
+        if self.only is None and ("instance_id" in data) == ("backup_id" in data):
+            raise ValidationError(message("Send either instance_id or backup_id."), "instance_id")
 
 
 class ImageRename(Patch):

@@ -192,6 +192,15 @@ class InstanceBackupIn(In):
     encrypted = Bool(**describe("Accepted for compatibility. Backups are always encrypted.", True))
 
 
+class BackupRestoreIn(In):
+    target_disk_id = Text(
+        maximum=36,
+        allow_none=True,
+        load_default=None,
+        **describe("The disk to restore. Defaults to all disks that the backup has.", EXAMPLE_ID),
+    )
+
+
 class BackupProtectionIn(In):
     protected = Bool(required=True, **describe("Whether the backup cannot be deleted.", True))
 

@@ -36,22 +36,44 @@ def get(image_id: str, account: Access | Account) -> Image:
     return image
 
 
-def capture(
-    instance: Instance, *, name: str, actor: str, cloudinit: bool | None = None, type: str | None = None
-) -> Image:
+def capture(instance: Instance, *, name: str, actor: str, **options: Any) -> Image:
     """Create an image of the instance's first disk as it is when the copy begins, also while it runs. Return its row,
     with the status `creating`."""
     ensure_capturable(instance)
-    captured = select(func.count()).where(Image.account_id == instance.account_id, Image.purpose == "user")
+    source = instance.image
+    image = add_image(
+        instance.account_id,
+        name=name,
+        source=source,
+        min_disk=instance.disks[0].size,
+        secure_boot=source.secure_boot if source else instance.secure_boot_enabled,
+        **options,
+    )
+    image.instance_id = instance.id
+    session.flush()
+    enqueue_capture(instance, image, actor)
+    return image
+
+
+def add_image(
+    account_id: str,
+    *,
+    name: str,
+    source: Image | None,
+    min_disk: int,
+    secure_boot: bool,
+    cloudinit: bool | None = None,
+    type: str | None = None,
+) -> Image:
+    """Add the row of an image whose file will be made of a disk. `source` is the image that the disk began with."""
+    captured = select(func.count()).where(Image.account_id == account_id, Image.purpose == "user")
     if session.scalars(captured).one() >= MAX_CAPTURED_IMAGES:
         raise Invalid(
             message("An account can have at most {maximum} images. Remove one first.", maximum=MAX_CAPTURED_IMAGES),
             reason="limit_reached",
         )
-    source = instance.image
     image = Image(
-        account_id=instance.account_id,
-        instance_id=instance.id,
+        account_id=account_id,
         name=name,
         label=name,
         distro=source.distro if source else "Other",
@@ -62,13 +84,12 @@ def capture(
         purpose="user",
         public=False,
         status="creating",
-        secure_boot=source.secure_boot if source else instance.secure_boot_enabled,
-        min_disk=instance.disks[0].size,
+        secure_boot=secure_boot,
+        min_disk=min_disk,
         min_ram=source.min_ram if source else 0,
     )
     session.add(image)
     session.flush()
-    enqueue_capture(instance, image, actor)
     return image
 
 

@@ -1,3 +1,10 @@
 """Task kinds of backups: the tests of this folder have faults of the node and of the storage."""
 
-KINDS_TESTED_HERE = {"backup_create", "backup_delete", "backup_collect_garbage"}
+KINDS_TESTED_HERE = {
+    "backup_create",
+    "backup_delete",
+    "backup_collect_garbage",
+    "backup_restore",
+    "backup_restore_revert",
+    "backup_image",
+}

@@ -21,6 +21,7 @@ def upgrade():
         sa.Column("recorded_hostname", sa.String(length=255), nullable=False),
         sa.Column("instance_deleted_at", sa.DateTime(timezone=True), nullable=True),
         sa.Column("is_appliance", sa.Boolean(), nullable=False),
+        sa.Column("secure_boot_enabled", sa.Boolean(), nullable=False),
         sa.Column("name", sa.String(length=255), nullable=False),
         sa.Column("description", sa.Text(), nullable=False),
         sa.Column("backup_type", sa.String(length=16), nullable=False),

@@ -52,6 +52,7 @@ def create(
         recorded_name=instance.display_name,
         recorded_hostname=instance.hostname,
         is_appliance=instance.image is not None and instance.image.purpose not in CUSTOMER_IMAGE_PURPOSES,
+        secure_boot_enabled=instance.secure_boot_enabled,
         name=name or f"{instance.hostname} {clock.now():%Y-%m-%d %H:%M}",
         description=description or "",
         backup_type=backup_type or instance.group.backup_mode,
