@@ -430,7 +430,8 @@ def make_body(path, cast):
         "change-plan": {"plan_id": cast.plan.id},
         "snapshot": {"name": "s"} if "volume" in path else {"snapname": "s"},
         "rollback": {"snapshot_id": UNKNOWN_ID} if "microvm" in path else {"snapname": "s"},
-        "attach": {"instance_id": UNKNOWN_ID} if "volume" in path else {},
+        "attach": {"instance_id": UNKNOWN_ID} if "volume" in path or "policy" in path else {},
+        "detach": {"instance_id": UNKNOWN_ID} if "policy" in path else {},
         "resize": {"volume_plan_id": UNKNOWN_ID},
         "restore": {"mode": "in_place"} if "volume" in path else {},
         "{passkey_id}": {"password": PASSWORD},
@@ -537,6 +538,8 @@ def request_bodies(api_as, cast, change_config):
     restored = cast.instance()
     restored.deployed, own["target_disk_id"] = True, restored.disks[0].id
     session.commit()
+    body = {"name": "nightly", "retention_count": 1}
+    policy_id = api_as("owner", "POST", "/api/backup-policies", json=body).json["policy"]["id"]
     invitation = {"email": "new@example.com", "reach": "projects"}
     drive = {"instance_id": cast.instance().id, "slot": "primary", "device": "primary", "action": "mount"}
     return (
@@ -561,6 +564,10 @@ def request_bodies(api_as, cast, change_config):
                 {"instance_id": restored.id, "backup_id": create_backup(restored).id},
                 {},
             ),
+            **{
+                ("POST", f"/api/backup-policy/{{policy_id}}/{action}"): ({"policy_id": policy_id}, {})
+                for action in ("attach", "detach")
+            },
             ("POST", "/api/microvm/vms"): ({}, {"name": "m", "location_id": cast.location.id}),
             ("POST", "/api/microvm/connectors"): ({}, {"port": 80}),
             ("PATCH", "/api/microvm/settings"): ({}, {}),

@@ -100,7 +100,13 @@ OPERATOR_ROLES = {
 OPERATOR_ROLE_LABELS = {"full": "Full", "support": "Support", "read_only": "Read only"}
 """Labels of the operators' roles on pages."""
 
-OPERATOR_FAMILY = {"isos": "images", "projects": "accounts", "ssh_keys": "accounts", "user_scripts": "accounts"}
+OPERATOR_FAMILY = {
+    "backup_policies": "instances",
+    "isos": "images",
+    "projects": "accounts",
+    "ssh_keys": "accounts",
+    "user_scripts": "accounts",
+}
 """The operators' resource for a family of customers' permissions, where the names differ."""
 
 ANY_USER = "any_user_token"

@@ -26,6 +26,7 @@ class InstanceBackup(TimestampMixin, Model):
         Index("ix_instance_backups_account_id_name_id", "account_id", "name", "id"),
         Index("ix_instance_backups_account_id_destination_id_id", "account_id", "destination_id", "id"),
         Index("ix_instance_backups_instance_id_id", "instance_id", "id"),
+        Index("ix_instance_backups_policy_id_instance_id_id", "policy_id", "instance_id", "id"),
         Index("ix_instance_backups_size_id", "size", "id"),
         Index("ix_instance_backups_name_id", "name", "id"),
         Index("ix_instance_backups_claimed_id", "id", sqlite_where=IS_CLAIMED, postgresql_where=IS_CLAIMED),
@@ -69,6 +70,8 @@ class InstanceBackup(TimestampMixin, Model):
     is_chain_end: Mapped[bool] = mapped_column(default=False)
     """The next backup reads everything."""
     protected: Mapped[bool] = mapped_column(default=False)
+    policy_id: Mapped[str | None] = mapped_column(String(36))
+    """The policy that requested it, which may be deleted."""
     verification_status: Mapped[str | None] = mapped_column(String(16))
     delete_claimed_at: Mapped[datetime | None]
     """When its deletion was requested. Until that is confirmed, nothing else may be done with it."""

@@ -147,6 +147,7 @@ class Instance(TimestampMixin, Model):
     if TYPE_CHECKING:
         rebuilding: Mapped[bool]
         task_running: Mapped[bool]
+        backup_policy_id: Mapped[str | None]
 
     @hybrid_property
     def state(self) -> str:

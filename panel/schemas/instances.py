@@ -163,6 +163,7 @@ class InstanceOut(InstanceRow):
         fields.Nested(PrefixOut), attribute="prefixes", **describe("IPv6 prefixes routed to the instance.")
     )
     disks = fields.List(fields.Nested(DiskOut), **describe("Its disks."))
+    backup_policy_id = fields.String(allow_none=True, **describe("The backup policy it is attached to.", None))
     tasks = fields.List(fields.Nested(TaskOut), **describe("Its latest tasks, newest first."))
     forges = fields.List(fields.Nested(ForgeOut), **describe("Its live-snapshot sessions, newest first, at most 10."))
 

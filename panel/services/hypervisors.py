@@ -12,6 +12,7 @@ from panel.core.db import on_commit, session
 from panel.core.errors import Conflict, Invalid
 from panel.core.messages import message
 from panel.models import (
+    BackupPolicy,
     Disk,
     Hypervisor,
     HypervisorGroup,
@@ -99,8 +100,9 @@ def update_group(group: HypervisorGroup, **changes: Any) -> HypervisorGroup:
 
 
 def ensure_backup_policy(policy_id: str | None) -> None:
-    """Raise for any id: there are no backup policies yet."""
-    if policy_id:
+    """Raise unless it is a policy of the platform."""
+    query = select(BackupPolicy.id).where(BackupPolicy.id == policy_id, BackupPolicy.account_id.is_(None))
+    if policy_id and session.scalar(query) is None:
         raise Invalid(message("No such backup policy."), default_backup_policy_id=message("No such backup policy."))
 
 

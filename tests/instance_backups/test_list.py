@@ -223,8 +223,9 @@ def test_member_needs_permission_for_each_operation(api_as, add_row, machine):
 
 def test_new_owner_does_not_see_backups_of_the_former_one(api_as, back_up, machine, cast, list_names):
     row = back_up(name="private")
-    api_as("admin", "PUT", f"/api/v1/instance/{machine.id}/modify/user/{cast.outsider.id}")
-    machine.account_id, machine.hostname = cast.outsider.id, "secret.example.com"
+    answer = api_as("admin", "PUT", f"/api/v1/instance/{machine.id}/modify/user/{cast.outsider.id}")
+    assert answer.status_code == 200, answer.text
+    machine.hostname = "secret.example.com"
     session.commit()
     assert list_names("", "outsider") == []
     assert list_names("", "outsider", f"/api/instance/{machine.id}/backups") == []

@@ -5,6 +5,7 @@ from panel.core.db import session
 from panel.core.errors import NotFound
 from panel.core.messages import message
 from panel.services import instance_backups
+from panel.services.backup_policies import runs
 from worker.backups.backup import BackupRequest, backup_machine
 from worker.backups.errors import Damaged, ObjectNotFound, StoreError
 from worker.engine.registry import task_handler
@@ -27,8 +28,9 @@ def get_backup(work):
 
 
 def on_create_failed(row, error):
-    if backup := find_backup(row):
-        instance_backups.record_failed(backup, error)
+    backup = find_backup(row)
+    if backup and instance_backups.record_failed(backup, error):
+        runs.on_backup_failed(backup, error)
 
 
 @task_handler("backup_create", on_failure=on_create_failed, conflicts_with=(*POWER_TASKS, *SUSPENSION_TASKS))
@@ -54,6 +56,7 @@ def create(work):
         checkpoint=manifest.checkpoint,
         parent_backup_id=manifest.parent,
     )
+    runs.on_backup_complete(backup)
 
 
 def list_disks(instance, backup_device):

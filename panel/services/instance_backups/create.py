@@ -37,6 +37,7 @@ def create(
     backup_type: str | None = None,
     backup_device: str = "all",
     encrypted: bool = True,
+    policy_id: str | None = None,
 ) -> tuple[InstanceBackup, Task]:
     """Create the backup's row and its task; return both. The first enabled destination of the node is used."""
     ensure_allowed(instance, "backup", by_operator=True)
@@ -57,6 +58,7 @@ def create(
         description=description or "",
         backup_type=backup_type or instance.group.backup_mode,
         backup_device=backup_device,
+        policy_id=policy_id,
     )
     session.add(backup)
     session.flush()
@@ -157,10 +159,12 @@ def record_complete(
     backup.parent_backup_id = parent_backup_id if backup.backup_type == "incremental" else None
 
 
-def record_failed(backup: InstanceBackup, error: str) -> None:
-    """Record why an incomplete backup failed."""
-    if backup.status == "creating":
-        backup.status, backup.error = "failed", error
+def record_failed(backup: InstanceBackup, error: str) -> bool:
+    """Record why an incomplete backup failed. Return whether it was incomplete."""
+    if backup.status != "creating":
+        return False
+    backup.status, backup.error = "failed", error
+    return True
 
 
 def ensure_disk_known(instance: Instance, disk_id: str | None) -> None:

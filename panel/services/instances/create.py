@@ -6,7 +6,7 @@ from typing import Any
 from panel.core import events
 from panel.core.db import session
 from panel.models import Account, Disk, Hypervisor, Instance, Interface
-from panel.services import address_allocation, catalog, placement, usage
+from panel.services import address_allocation, backup_policies, catalog, placement, usage
 from panel.services.access import Access
 from panel.services.ids import generate_instance_name, generate_mac
 
@@ -59,6 +59,7 @@ def create(
         price=0 if instance.pack_id else plan.price,
         billing_mode=instance.billing_mode,
     )
+    backup_policies.attach_default(instance)
     events.record("instance.created", "instance", instance, actor=actor)
     session.flush()
     session.refresh(instance)

@@ -1,0 +1,91 @@
+"""Create, find, change and delete backup policies."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from sqlalchemy import Select, select
+from sqlalchemy import update as update_rows
+from sqlalchemy.orm import joinedload
+
+from panel.core import clock
+from panel.core.db import session
+from panel.core.errors import Invalid, NotFound
+from panel.core.messages import message
+from panel.models import Account, BackupPolicy, HypervisorGroup
+from panel.schemas.backup_policies import KEEP_RULES
+from panel.services.access import Access
+from panel.services.backup_policies.schedule import find_next_run
+
+SCHEDULE_FIELDS = {"full_backup_frequency", "full_backup_time", "full_backup_day"}
+
+
+def listing(account: Access | Account | None = None) -> Select[BackupPolicy]:
+    """Select policies by name: an account's own, or all for operators."""
+    query = select(BackupPolicy).order_by(BackupPolicy.name, BackupPolicy.id)
+    if account is None:
+        return query.options(joinedload(BackupPolicy.account))
+    return query.where(account.visible_rows(BackupPolicy))
+
+
+def get(policy_id: str, account: Access | Account | None = None) -> BackupPolicy:
+    policy = session.scalar(listing(account).where(BackupPolicy.id == policy_id))
+    if policy is None:
+        raise NotFound(message("No such backup policy."))
+    return policy
+
+
+def create(account: Access | Account | None, *, timezone: str = "UTC", **values: Any) -> BackupPolicy:
+    """Create a policy of the account, or of the platform."""
+    policy = BackupPolicy(account_id=account.id if account else None, timezone=timezone, **replace_nulls(values))
+    ensure_valid(policy)
+    policy.next_run_at = find_next_run(policy, clock.now())
+    session.add(policy)
+    session.flush()
+    return policy
+
+
+def replace_nulls(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Replace null by 0 where it turns a rule off."""
+    return {name: (value or 0) if name in KEEP_RULES else value for name, value in values.items()}
+
+
+def update(policy: BackupPolicy, **changes: Any) -> BackupPolicy:
+    """Change a policy. With another schedule its next run is computed again."""
+    for name, value in replace_nulls(changes).items():
+        setattr(policy, name, value)
+    with session.no_autoflush:
+        ensure_valid(policy)
+    if changes.keys() & SCHEDULE_FIELDS:
+        policy.next_run_at = find_next_run(policy, clock.now())
+    session.flush()
+    return policy
+
+
+def ensure_valid(policy: BackupPolicy) -> None:
+    """Raise Invalid when fields do not fit together. Forget the day of a daily policy."""
+    if policy.full_backup_frequency == "daily":
+        policy.full_backup_day = None
+    elif policy.full_backup_day is None:
+        raise refuse_field("full_backup_day", message("Choose the day of weekly backups."))
+    if policy.retention_mode == "count" and policy.retention_count is None:
+        raise refuse_field("retention_count", message("Say how many backups are retained."))
+    if policy.retention_mode == "gfs" and not any(getattr(policy, rule) for rule in KEEP_RULES):
+        raise refuse_field("keep_last", message("At least one of the rules must be above 0."))
+
+
+def refuse_field(field: str, sentence: str) -> Invalid:
+    return Invalid(sentence, **{field: sentence})
+
+
+def delete(policy: BackupPolicy) -> None:
+    """Delete a policy. Its instances are detached; backups that it requested stay."""
+    groups = update_rows(HypervisorGroup).where(HypervisorGroup.default_backup_policy_id == policy.id)
+    session.execute(groups.values(default_backup_policy_id=None))
+    session.delete(policy)
+    session.flush()
+
+
+def reset_failures(policy: BackupPolicy) -> BackupPolicy:
+    policy.failures, policy.last_error = 0, None
+    session.flush()
+    return policy
