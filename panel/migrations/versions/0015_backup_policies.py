@@ -3,8 +3,8 @@
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0013c_backup_policies"
-down_revision = "0013b_instance_backups"
+revision = "0015_backup_policies"
+down_revision = "0014_instance_backups"
 
 RULES = ("keep_last", "keep_within_days", "keep_daily", "keep_weekly", "keep_monthly", "keep_yearly")
 

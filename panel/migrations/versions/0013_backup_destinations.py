@@ -3,7 +3,7 @@
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0013a_backup_destinations"
+revision = "0013_backup_destinations"
 down_revision = "0012_microvm_pending_timeouts"
 
 

@@ -3,8 +3,8 @@
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0013b_instance_backups"
-down_revision = "0013a_backup_destinations"
+revision = "0014_instance_backups"
+down_revision = "0013_backup_destinations"
 
 IS_CLAIMED = sa.text("delete_claimed_at is not null")
 
