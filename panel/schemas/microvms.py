@@ -351,7 +351,7 @@ class PublicIp(Ip):
         text = super()._deserialize(value, attr, data, **kwargs)
         address = ipaddress.ip_address(text)
         if address.version != 4 or not address.is_global:
-            raise ValidationError(message("Must be a public IPv4 address: micro VMs reach no other."))
+            raise ValidationError(message("Must be a public IPv4 address: micro VMs cannot reach private addresses."))
         return text
 
 

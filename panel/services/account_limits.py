@@ -57,6 +57,6 @@ def ensure_below_limit(account_id: str, name: str, used: int | None, error_field
     maximum = getattr(session.get(Account, account_id), name)
     if maximum and used is not None and used >= maximum:
         sentence = message(
-            "The account may have {maximum} at most, and has {used}.", maximum=NOUNS[name](maximum), used=used
+            "The limit is {maximum}, and the account has {used}.", maximum=NOUNS[name](maximum), used=used
         )
         raise Invalid(sentence, reason="limit_reached", **({error_field: sentence} if error_field else {}))

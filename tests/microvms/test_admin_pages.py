@@ -13,7 +13,7 @@ def test_microvm_is_listed_shown_and_destroyed(browser_as, microvm, run_tasks, r
     assert browser.post(f"/admin/microvms/{microvm.id}/delete").status_code == 303
     run_tasks()
     assert reload(microvm).ended_at is not None
-    assert "No micro VMs yet" in browser.get("/admin/microvms").text
+    assert "No micro VM yet" in browser.get("/admin/microvms").text
     assert "No micro VM matches" in browser.get("/admin/microvms?state=running").text
 
 

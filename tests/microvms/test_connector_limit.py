@@ -54,7 +54,7 @@ def test_sixth_micro_vm_with_a_connector_is_refused(create_many, connect, get_li
     assert get_limit()["used"] == 5
     refused = connect(rows[5])
     assert (refused.status_code, refused.json["reason"]) == (422, "limit_reached")
-    assert "5 micro VMs with a public address at most" in refused.json["errors"]["microvm_id"][0]
+    assert "The limit is 5 micro VMs with a public address" in refused.json["errors"]["microvm_id"][0]
     assert connect(rows[0], 81).status_code == 200
     assert get_limit()["used"] == 5
     call_api("DELETE", f"vm/{rows[0]['id']}")
@@ -71,7 +71,7 @@ def test_lowered_limit_stops_additions_and_zero_is_unlimited(create_many, connec
     set_limit(1)
     refused = connect(rows[3]).json
     assert refused["reason"] == "limit_reached"
-    assert "may have 1 micro VM with a public address at most" in refused["errors"]["microvm_id"][0]
+    assert "The limit is 1 micro VM with a public address" in refused["errors"]["microvm_id"][0]
     assert connect(rows[0], 81).status_code == 200, "no further micro VM"
     assert call_api("GET", "connectors").json["total"] == 4
     for connector in connectors[1:]:

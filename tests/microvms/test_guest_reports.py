@@ -152,7 +152,7 @@ def test_page_says_that_nothing_was_logged_while_a_router_runs(browser_as, micro
 
 def test_metrics_page_shows_the_samples_of_the_guest(browser_as, microvm):
     browser, path = browser_as("owner"), f"/microvms/{microvm.id}"
-    assert "No data for this time." in browser.get(f"{path}/metrics").text
+    assert "No data for this period." in browser.get(f"{path}/metrics").text
     for age in (45, 30, 15, 2400):
         record_sample(microvm, age)
     assert f'href="{path}/metrics"' in browser.get(path).text

@@ -110,13 +110,13 @@ def test_list_is_filtered(browser_as, microvm, query):
 def test_public_address_is_added_and_removed(browser_as, microvm, change_config):
     change_config(sandbox_domain="sandboxes.example.net")
     browser, path = browser_as("owner"), f"/microvms/{microvm.id}"
-    assert "0 of 5 micro VMs with a public address" in browser.get(path).text
+    assert "0 of 5 micro VMs have a public address" in browser.get(path).text
     answer = browser.post(f"{path}/addresses", data={"port": "8080", "label": "shop"})
     assert answer.status_code == 303
     page = browser.get(path).text
     assert "Public address shop added." in page
     assert 'href="https://shop.sandboxes.example.net"' in page
-    assert "1 of 5 micro VMs with a public address" in page
+    assert "1 of 5 micro VMs have a public address" in page
     connector = session.query(MicrovmConnector).one()
     assert browser.post(f"{path}/addresses", data={"port": "81", "label": ""}).status_code == 303
     other_path = "/microvms/0199c0a8-0000-7000-8000-000000000000"
@@ -142,7 +142,7 @@ def test_refused_public_address_is_shown_at_its_field(browser_as, microvm, chang
     session.commit()
     assert "The limit of micro VMs with a public address is reached." in browser.get(path).text
     answer = browser.post(f"{path}/addresses", data={"port": "80"})
-    assert (answer.status_code, "1 micro VM with a public address at most" in answer.text) == (422, True)
+    assert (answer.status_code, "The limit is 1 micro VM with a public address" in answer.text) == (422, True)
 
 
 def describe_copy(microvm):
@@ -240,5 +240,5 @@ def test_page_says_what_a_paused_microvm_costs_and_when_it_ends(browser_as, imag
     browser.post(f"{path}/pause")
     run_tasks()
     page = browser.get(path).text
-    assert "after it is resumed" in page
+    assert "after it resumes" in page
     assert "It costs the same while it is paused." in page

@@ -33,7 +33,7 @@ def create(*, hypervisor_id: str, image_id: str, count: int) -> MicrovmPool:
     image = get_or_404(MicrovmImage, image_id, message("No such micro VM image."), "image_id")
     own = select(MicrovmPool.id).where(MicrovmPool.profile_id == profile.id, MicrovmPool.image_id == image.id)
     if session.scalar(own):
-        sentence = message("The hypervisor has a pool of this image. Change its size.")
+        sentence = message("The hypervisor already has a pool of this image. Change its size.")
         raise Invalid(sentence, image_id=sentence)
     pool = MicrovmPool(profile=profile, image=image, count=count)
     session.add(pool)

@@ -51,7 +51,7 @@ def find(hypervisor: Hypervisor) -> MicrovmProfile | None:
 def create(*, hypervisor_id: str, **values: Any) -> MicrovmProfile:
     hypervisor = hypervisors.get(hypervisor_id, "hypervisor_id")
     if find(hypervisor):
-        sentence = message("The hypervisor has a micro VM profile.")
+        sentence = message("The hypervisor already has a micro VM profile.")
         raise Invalid(sentence, hypervisor_id=sentence)
     network.ensure_range_is_possible(values.get("address_range", DEFAULT_ADDRESS_RANGE))
     profile = MicrovmProfile(hypervisor=hypervisor, **values)

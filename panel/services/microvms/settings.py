@@ -54,6 +54,6 @@ def apply_defaults(account: Access | Account, values: Mapping[str, Any]) -> dict
     merged = {name: default for name, default in defaults.items() if default is not None} | dict(values)
     missing = [name for name in ("location_id", "image_id") if name not in merged]
     if missing:
-        sentence = message("Choose one, or set a default in the account's settings of micro VMs.")
+        sentence = message("Choose one, or set a default in the account's micro VM settings.")
         raise Invalid(message("The micro VM needs a location and an image."), **dict.fromkeys(missing, sentence))
     return merged
