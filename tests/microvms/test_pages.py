@@ -5,7 +5,10 @@ import pytest
 from panel.core.db import session
 from panel.models import Microvm, MicrovmConnector, MicrovmSnapshot
 from panel.services import microvms, settings
+from tests.support.cast import UNKNOWN_ID
+from tests.support.html_pages import PARTIAL_HEADERS
 from tests.support.microvms import register_image
+from tests.support.team import add_member  # noqa: F401  (fixture)
 
 
 def test_form_creates_microvm(browser_as, microvm_body, run_tasks):
@@ -77,6 +80,25 @@ def test_microvm_is_destroyed_when_its_name_is_typed(browser_as, microvm, run_ta
     assert "Destroying" in browser.get("/microvms").text
     run_tasks()
     assert browser.get(path).status_code == 404
+
+
+def test_open_pages_of_an_ended_microvm_say_so(browser_as, microvm, request_action, run_tasks, add_member):
+    add_member("chooser", ["microvm.view"], "chosen")
+    request_action(microvm, "destroy")
+    run_tasks()
+    for caller, area in (("owner", ""), ("chooser", ""), ("admin", "/admin")):
+        path = f"{area}/microvms/{microvm.id}"
+        for page in (path,) if area else (path, f"{path}/logs"):
+            browser = browser_as(caller)
+            refreshed = browser.get(page, headers=PARTIAL_HEADERS)
+            assert refreshed.status_code == 200, page
+            assert "This micro VM has ended." in refreshed.text
+            assert f'href="{area}/microvms"' in refreshed.text
+            assert "hx-trigger" not in refreshed.text
+            assert browser.get(page).status_code == 404
+    for caller in ("outsider", "owner"):
+        path = f"/microvms/{microvm.id if caller == 'outsider' else UNKNOWN_ID}"
+        assert browser_as(caller).get(path, headers=PARTIAL_HEADERS).status_code == 404
 
 
 def test_foreign_microvm_page_is_not_found(browser_as, microvm):

@@ -6,6 +6,7 @@ from panel.auth.browser_session import get_current_actor, require_page_permissio
 from panel.core import context
 from panel.core.db import session
 from panel.models.microvms import DEFAULT_ADDRESS_RANGE, DEFAULT_NAMESERVERS
+from panel.pages.shared.microvms import find_or_render_ended
 from panel.schemas.microvms import MICROVM_STATES, MicrovmProfileIn, MicrovmProfilePatch
 from panel.services import hypervisors, microvms
 from panel.services.microvms import pools, profiles
@@ -39,9 +40,14 @@ def index():
 @bp.get("/<microvm_id>")
 @require_page_permission(READ_PERMISSION)
 def show(microvm_id):
-    microvm = microvms.get(microvm_id)
-    addresses = session.scalars(microvms.connectors.listing(microvm_id=microvm.id)).all()
-    context = {"microvm": microvm, "usage": microvms.usages.find(microvm), "connectors": addresses}
+    microvm, ended = find_or_render_ended(microvm_id)
+    if ended:
+        return ended
+    context = {
+        "microvm": microvm,
+        "usage": microvms.usages.find(microvm),
+        "connectors": session.scalars(microvms.connectors.listing(microvm_id=microvm.id)).all(),
+    }
     return render("admin/microvms/show.html", "live", **context)
 
 

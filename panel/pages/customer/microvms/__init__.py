@@ -6,6 +6,7 @@ from panel.auth.browser_session import get_current_access, get_current_actor, re
 from panel.core import context as app_context
 from panel.core.db import session
 from panel.core.errors import Invalid, NotFound, Problem
+from panel.pages.shared.microvms import find_or_render_ended
 from panel.schemas.microvm_connectors import MicrovmConnectorIn
 from panel.schemas.microvms import MICROVM_STATES, MicrovmSnapshotIn
 from panel.services import account_limits, microvms, usage
@@ -75,13 +76,16 @@ def index():
 @bp.get("/<microvm_id>")
 @require_page_permission(VIEW_PERMISSION)
 def show(microvm_id):
-    return microvm_page(get_own(microvm_id))
+    microvm, ended = find_or_render_ended(microvm_id)
+    return ended or microvm_page(microvm)
 
 
 @bp.get("/<microvm_id>/logs")
 @require_page_permission(VIEW_PERMISSION)
 def logs(microvm_id):
-    microvm = get_own(microvm_id)
+    microvm, ended = find_or_render_ended(microvm_id)
+    if ended:
+        return ended
     level = request.args.get("level") if request.args.get("level") in LEVEL_LABELS else None
     page = Page(guest_reports.select_log(microvm, level=level, newest_first=True))
     context = {"microvm": microvm, "level": level, "levels": LEVEL_FILTERS, **build_log_context(page)}
