@@ -1,7 +1,10 @@
 """Micro VMs and profiles on operators' pages."""
 
+from markupsafe import escape
+
 from panel.core.db import session
-from panel.models import MicrovmProfile
+from panel.models import Microvm, MicrovmProfile
+from tests.support.html_pages import PARTIAL_HEADERS
 
 
 def test_microvm_is_listed_shown_and_destroyed(browser_as, microvm, run_tasks, reload):
@@ -10,11 +13,60 @@ def test_microvm_is_listed_shown_and_destroyed(browser_as, microvm, run_tasks, r
     assert microvm.sandbox_id in listed
     assert "owner@example.com" in listed
     assert "node-1" in browser.get(f"/admin/microvms/{microvm.id}").text
-    assert browser.post(f"/admin/microvms/{microvm.id}/delete").status_code == 303
+    path = f"/admin/microvms/{microvm.id}"
+    refused = browser.post(f"{path}/delete", data={"typed": "another"})
+    assert (refused.status_code, "The name does not match." in refused.text) == (422, True)
+    answer = browser.post(f"{path}/delete", data={"typed": "worker"}, headers=PARTIAL_HEADERS)
+    assert answer.headers["HX-Redirect"] == "/admin/microvms"
+    assert "Destruction of micro VM worker requested." in browser.get("/admin/microvms").text
     run_tasks()
     assert reload(microvm).ended_at is not None
     assert "No micro VM yet" in browser.get("/admin/microvms").text
     assert "No micro VM matches" in browser.get("/admin/microvms?state=running").text
+
+
+def test_operator_sees_what_destroying_deletes(browser_as, microvm, run_tasks, change_config):
+    change_config(sandbox_domain="sandbox.example.net")
+    browser, owner, path = browser_as("admin"), browser_as("owner"), f"/microvms/{microvm.id}"
+    assert "deletes the disk (2 GiB). It cannot" in browser.get(f"/admin{path}").text
+    owner.post(f"{path}/addresses", data={"port": "8000"})
+    assert "deletes the disk (2 GiB) and 1 public address. It cannot" in browser.get(f"/admin{path}").text
+    owner.post(f"{path}/snapshot", data={"name": "ready"})
+    run_tasks()
+    page = browser.get(f"/admin{path}").text
+    assert "deletes the disk (2 GiB), 1 snapshot and 1 public address. It cannot" in page
+    assert f'hx-post="/admin{path}/delete"' in page
+
+
+def test_operator_sees_error_and_task_of_a_failed_create(browser_as, call_api, microvm_body, run_tasks, node):
+    node.fault("define", "refuse", 1)
+    microvm_id = call_api("POST", "vms", **microvm_body, timeout_seconds=3600).json["vm"]["id"]
+    run_tasks()
+    microvm = session.get(Microvm, microvm_id)
+    page = browser_as("admin").get(f"/admin/microvms/{microvm_id}").text
+    assert "Could not be created" in page
+    assert "alert-danger" in page
+    assert escape(microvm.error) in page
+    assert f'href="/admin/tasks/{microvm.task_id}"' in page
+    assert ">Ends<" not in page
+
+
+def test_operator_finds_microvm_by_metadata(browser_as, create_microvm):
+    microvm, other = (create_microvm(metadata={"run": run}) for run in ("17", "18"))
+    browser = browser_as("admin")
+    assert 'href="/admin/microvms?search=run%3D17"' in browser.get(f"/admin/microvms/{microvm.id}").text
+    found = browser.get("/admin/microvms?search=run=17").text
+    assert 'href="/admin/microvms?search=run%3D17"' in found
+    assert (microvm.id in found, other.id in found) == (True, False)
+
+
+def test_operator_sees_when_a_paused_microvm_ends(browser_as, create_microvm, request_action, run_tasks):
+    microvm = create_microvm(timeout_seconds=3600)
+    request_action(microvm, "pause")
+    run_tasks()
+    browser = browser_as("admin")
+    assert "after it is resumed" in browser.get(f"/admin/microvms/{microvm.id}").text
+    assert "after a resume" in browser.get("/admin/microvms").text
 
 
 def test_profile_form_adds_changes_and_removes(browser_as, cast):

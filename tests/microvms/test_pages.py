@@ -73,7 +73,7 @@ def test_microvm_is_destroyed_when_its_name_is_typed(browser_as, microvm, run_ta
     browser.post(f"{path}/snapshot", data={"name": "ready"})
     run_tasks()
     page = browser.get(path).text
-    assert "deletes the disk (2 GiB), 1 snapshot and 0 public addresses." in page
+    assert "deletes the disk (2 GiB) and 1 snapshot." in page
     answer = browser.post(f"{path}/delete", data={"typed": "another"})
     assert (answer.status_code, "The name does not match." in answer.text) == (422, True)
     assert browser.post(f"{path}/delete", data={"typed": "worker"}).status_code == 303

@@ -2,11 +2,11 @@
 
 from flask import Blueprint, request, url_for
 
-from panel.auth.browser_session import get_current_actor, require_page_permission
+from panel.auth.browser_session import require_page_permission
 from panel.core import context
 from panel.core.db import session
 from panel.models.microvms import DEFAULT_ADDRESS_RANGE, DEFAULT_NAMESERVERS
-from panel.pages.shared.microvms import find_or_render_ended
+from panel.pages.shared.microvms import destroy_confirmed, find_or_render_ended
 from panel.schemas.microvms import MICROVM_STATES, MicrovmProfileIn, MicrovmProfilePatch
 from panel.services import hypervisors, microvms
 from panel.services.microvms import pools, profiles
@@ -46,6 +46,7 @@ def show(microvm_id):
     context = {
         "microvm": microvm,
         "usage": microvms.usages.find(microvm),
+        "snapshots": session.scalars(microvms.snapshots.listing(microvm)).all(),
         "connectors": session.scalars(microvms.connectors.listing(microvm_id=microvm.id)).all(),
     }
     return render("admin/microvms/show.html", "live", **context)
@@ -54,8 +55,8 @@ def show(microvm_id):
 @bp.post("/<microvm_id>/delete")
 @require_page_permission(WRITE_PERMISSION)
 def delete(microvm_id):
-    microvms.destroy(microvms.get(microvm_id), actor=get_current_actor())
-    return build_action_response(_("Destruction requested."), url_for(".index"))
+    destroy_confirmed(microvms.get(microvm_id))
+    return redirect_to(url_for(".index"))
 
 
 @bp.get("/hypervisors")

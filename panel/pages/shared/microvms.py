@@ -1,10 +1,13 @@
 """What the pages of micro VMs have in common in both areas."""
 
-from panel.auth.browser_session import get_current_access
-from panel.core.errors import NotFound
+from flask import request
+
+from panel.auth.browser_session import get_current_access, get_current_actor
+from panel.core.errors import Invalid, NotFound
 from panel.pages.shared.area import is_operator_area
 from panel.services import microvms
-from panel.web.htmx import is_partial, render
+from panel.web.htmx import flash_message, is_partial, render
+from panel.web.translation import gettext as _
 
 
 def find_or_render_ended(microvm_id):
@@ -17,3 +20,12 @@ def find_or_render_ended(microvm_id):
         if not is_partial() or not microvms.has_ended(microvm_id, access):
             raise
     return None, render("customer/microvms/ended.html", "live")
+
+
+def destroy_confirmed(microvm):
+    """Destroy the micro VM. Requires its name, because its data is lost."""
+    if request.form.get("typed", "").strip() != microvm.name:
+        error = _("The name does not match. Nothing was destroyed.")
+        raise Invalid(error, typed=error)
+    microvms.destroy(microvm, actor=get_current_actor())
+    flash_message(_("Destruction of micro VM %(name)s requested.", name=microvm.name))

@@ -5,8 +5,8 @@ from flask import Blueprint, request, url_for
 from panel.auth.browser_session import get_current_access, get_current_actor, require_page_permission
 from panel.core import context as app_context
 from panel.core.db import session
-from panel.core.errors import Invalid, NotFound, Problem
-from panel.pages.shared.microvms import find_or_render_ended
+from panel.core.errors import NotFound, Problem
+from panel.pages.shared.microvms import destroy_confirmed, find_or_render_ended
 from panel.schemas.microvm_connectors import MicrovmConnectorIn
 from panel.schemas.microvms import MICROVM_STATES, MicrovmSnapshotIn
 from panel.services import account_limits, microvms, usage
@@ -154,12 +154,7 @@ def set_internet(microvm_id, access):
 @bp.post("/<microvm_id>/delete")
 @require_page_permission(DELETE_PERMISSION)
 def delete(microvm_id):
-    microvm = get_own(microvm_id)
-    if request.form.get("typed", "").strip() != microvm.name:
-        error = _("The name does not match. Nothing was destroyed.")
-        raise Invalid(error, typed=error)
-    microvms.destroy(microvm, actor=get_current_actor())
-    flash_message(_("Destruction of micro VM %(name)s requested.", name=microvm.name))
+    destroy_confirmed(get_own(microvm_id))
     return redirect_to(url_for(".index"))
 
 
