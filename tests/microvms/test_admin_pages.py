@@ -65,8 +65,8 @@ def test_operator_sees_when_a_paused_microvm_ends(browser_as, create_microvm, re
     request_action(microvm, "pause")
     run_tasks()
     browser = browser_as("admin")
-    assert "after it is resumed" in browser.get(f"/admin/microvms/{microvm.id}").text
-    assert "after a resume" in browser.get("/admin/microvms").text
+    assert "after it resumes" in browser.get(f"/admin/microvms/{microvm.id}").text
+    assert "after it resumes" in browser.get("/admin/microvms").text
 
 
 def test_profile_form_adds_changes_and_removes(browser_as, cast):
