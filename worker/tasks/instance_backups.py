@@ -1,17 +1,21 @@
 """Tasks of backups of instances."""
 
+import structlog
+
 from panel.core import clock
 from panel.core.db import session
 from panel.core.errors import NotFound
 from panel.core.messages import message
-from panel.services import instance_backups
+from panel.services import backup_operations, instance_backups
 from panel.services.backup_policies import runs
 from worker.backups.backup import BackupRequest, backup_machine
 from worker.backups.errors import Damaged, ObjectNotFound, StoreError
-from worker.engine.registry import task_handler
+from worker.engine.registry import periodic, task_handler
 from worker.tasks.backup_repositories import StorageFailed, open_repository, translated_errors
 from worker.tasks.instances import POWER_TASKS, SUSPENSION_TASKS, get_instance
 from worker.tasks.machine_spec import build_disk
+
+log = structlog.get_logger()
 
 MEBIBYTE = 1024**2
 
@@ -154,7 +158,42 @@ def delete(work):
 def has_point(repository, point):
     """Return whether the destination certainly has the point."""
     try:
-        repository.target.stat(f"points/{point}")
+        return is_stored(repository, point)
     except StoreError:
+        return False
+
+
+@periodic(seconds=300)
+def reconcile_deletions():
+    """Find out what became of deletions whose outcome is not known."""
+    query = backup_operations.select_unconfirmed().limit(backup_operations.MAX_RECONCILED_PER_RUN)
+    for backup_id in [backup.id for backup in session.scalars(query)]:
+        reconcile_deletion(backup_id)
+
+
+def reconcile_deletion(backup_id):
+    """Ask the destination: delete the row when the point is gone, and end the claim when it is there."""
+    backup = instance_backups.find_by_id(backup_id)
+    if backup is None or not backup.is_claimed:
+        return session.rollback()
+    task_id = backup.delete_task_id
+    try:
+        with open_repository(backup.repository) as repository, translated_errors():
+            is_gone = not is_stored(repository, backup_id)
+    except StorageFailed as error:
+        log.warning("backup_deletion_unconfirmed", backup=backup_id, detail=error.detail)
+        return session.rollback()
+    backup = instance_backups.find_by_id(backup_id, lock=True)
+    if backup is not None and backup.delete_task_id == task_id:
+        instance_backups.confirm_deletion(backup) if is_gone else instance_backups.release_claim(backup)
+        log.info("backup_deletion_reconciled", backup=backup_id, is_gone=is_gone)
+    session.commit()
+
+
+def is_stored(repository, point):
+    """Return whether the destination has the point. Raise StoreError when it does not tell."""
+    try:
+        repository.target.stat(f"points/{point}")
+    except ObjectNotFound:
         return False
     return True
