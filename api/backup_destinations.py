@@ -9,6 +9,7 @@ from panel.schemas.backup_destinations import (
     DestinationCreated,
 )
 from panel.services import backup_destinations, hypervisors
+from panel.web.audit_view import audit_label
 from panel.workflows import destination_check
 
 admin = kit.Admin("backup_storage", __name__, description="Backup destinations")
@@ -98,6 +99,7 @@ def delete(destination_id):
 
 
 @admin.post(f"{DESTINATION_PATH}/test", op="test", can=WRITE_PERMISSION, out=DestinationCheckOut)
+@audit_label("Test backup destination")
 def test(destination_id):
     """Test a backup destination.
 

@@ -8,6 +8,7 @@ from panel.schemas.base import Out, describe
 from panel.schemas.instance_backups import EXAMPLE_ID
 from panel.schemas.tasks import AdminTaskOut, TaskLogOut, TaskOut
 from panel.services import backup_operations, instances, tasks
+from panel.web.audit_view import audit_label
 from panel.workflows import backup_reconciliation
 
 admin = kit.Admin("backup_operation", __name__, description="Backup operations")
@@ -57,6 +58,7 @@ def admin_listing():
 
 
 @admin.delete(JOB_PATH, op="cancel_job", can="admin:instances:write")
+@audit_label("Cancel backup job")
 def cancel(task_id):
     """Cancel a queued or running backup or restore.
 
@@ -81,6 +83,7 @@ def logs(task_id):
     can="admin:instances:write",
     out=ReconciledOperation,
 )
+@audit_label("Reconcile backup operation")
 def reconcile(operation_id):
     """Find out what became of a backup, restore or deletion.
 

@@ -18,6 +18,7 @@ from panel.schemas.backup_policies import (
 )
 from panel.schemas.base import describe
 from panel.services import accounts, backup_policies, instances
+from panel.web.audit_view import audit_label
 
 user = kit.User("instance_backup_policy", __name__, description="Backup policies")
 admin = kit.Admin("instance_backup_policy", __name__, description="Backup policies")
@@ -116,6 +117,7 @@ def delete(policy_id):
     body=PolicyInstanceIn,
     out=kit.build_result_schema(),
 )
+@audit_label("Attach to backup policy")
 def attach(body, policy_id):
     """Attach an instance to a backup policy.
 
@@ -133,6 +135,7 @@ def attach(body, policy_id):
     body=PolicyInstanceIn,
     out=kit.build_result_schema(),
 )
+@audit_label("Detach from backup policy")
 def detach(body, policy_id):
     """Detach an instance from a backup policy.
 
@@ -149,6 +152,7 @@ def detach(body, policy_id):
     can="backup_policies.manage",
     out=kit.build_result_schema(),
 )
+@audit_label("Clear failures")
 def reset_failures(policy_id):
     """Clear the failure counter of a backup policy."""
     backup_policies.reset_failures(get_own_policy(policy_id))
@@ -216,6 +220,7 @@ def admin_delete(policy_id):
 
 
 @admin.post(f"{POLICY_PATH}/attach", op="attach_instance", can=WRITE_PERMISSION, body=PolicyInstanceIn)
+@audit_label("Attach to backup policy")
 def admin_attach(body, policy_id):
     """Attach an instance to a backup policy.
 
@@ -227,6 +232,7 @@ def admin_attach(body, policy_id):
 
 
 @admin.post(f"{POLICY_PATH}/detach", op="detach_instance", can=WRITE_PERMISSION, body=PolicyInstanceIn)
+@audit_label("Detach from backup policy")
 def admin_detach(body, policy_id):
     """Detach an instance from a backup policy.
 
@@ -237,6 +243,7 @@ def admin_detach(body, policy_id):
 
 
 @admin.post(f"{POLICY_PATH}/reset-failures", op="reset_failures", can=WRITE_PERMISSION)
+@audit_label("Clear failures")
 def admin_reset_failures(policy_id):
     """Clear the failure counter of a backup policy.
 

@@ -18,6 +18,7 @@ from panel.schemas.instance_backups import (
     InstanceBackupQuery,
 )
 from panel.services import instance_backups
+from panel.web.audit_view import audit_label
 from panel.workflows import backup_deletion
 
 user = kit.User("backup", __name__, description="Backups")
@@ -83,6 +84,7 @@ def show(backup_id):
 
 
 @user.delete("/backup/<backup_id>", op="delete", can="instances.backups", out=kit.build_result_schema())
+@audit_label("Delete backup")
 def delete(backup_id):
     """Delete a backup.
 
@@ -97,6 +99,7 @@ def delete(backup_id):
 
 @user.post("/backups/destroy", op="destroy", can="instances.backups", body=BackupIdsIn, out=DELETION_RESPONSE)
 @user.doc(responses=REFUSED_RESPONSES)
+@audit_label("Delete backups")
 def destroy(body):
     """Delete several backups.
 
@@ -127,6 +130,7 @@ def admin_listing(query):
     "/instance-backups/destroy", op="destroy", can="admin:instances:write", body=BackupIdsIn, out=BackupDeletionOut
 )
 @admin.doc(responses=REFUSED_RESPONSES)
+@audit_label("Delete backups")
 def admin_destroy(body):
     """Delete several backups of any users.
 

@@ -25,6 +25,7 @@ from panel.schemas.instance_backups import (
     InstanceBackupQuery,
 )
 from panel.services import backup_restores, instance_backups, instances
+from panel.web.audit_view import audit_label
 from panel.workflows import backup_deletion, backup_restore, reachability
 
 BACKUP_PATH = "/instance/<instance_id>/backup/<backup_id>"
@@ -69,6 +70,7 @@ def listing(query, instance_id):
     body=InstanceBackupIn,
     out=kit.build_result_schema(),
 )
+@audit_label("Back up")
 def create(body, instance_id):
     """Back up an instance.
 
@@ -99,6 +101,7 @@ def show(instance_id, backup_id):
     body=BackupProtectionIn,
     out=BACKUP_RESPONSE,
 )
+@audit_label("Protect backup")
 def protect(body, instance_id, backup_id):
     """Protect a backup from deletion, or end the protection.
 
@@ -110,6 +113,7 @@ def protect(body, instance_id, backup_id):
 
 
 @user.delete(BACKUP_PATH, op="delete_backup", can="instances.backups", out=kit.build_result_schema())
+@audit_label("Delete backup")
 def delete(instance_id, backup_id):
     """Delete a backup of an instance.
 
@@ -130,6 +134,7 @@ def delete(instance_id, backup_id):
     out=kit.build_result_schema(task_id=TASK_ID),
     aliases=(f"{BACKUP_PATH}/restore",),
 )
+@audit_label("Restore backup")
 def restore_in_place(body, instance_id, backup_id):
     """Restore a backup to its instance.
 
@@ -154,6 +159,7 @@ def restore_in_place(body, instance_id, backup_id):
     out=DELETION_RESPONSE,
 )
 @user.doc(responses=REFUSED_RESPONSES)
+@audit_label("Delete backups")
 def destroy(body, instance_id):
     """Delete several backups of an instance.
 
@@ -182,6 +188,7 @@ def admin_listing(query, instance_id):
 
 
 @admin.post("/instance/<instance_id>/backups", op="create_backup", can=WRITE_PERMISSION, body=InstanceBackupIn)
+@audit_label("Back up")
 def admin_create(body, instance_id):
     """Back up an instance of a user.
 
@@ -210,6 +217,7 @@ def admin_show(instance_id, backup_id):
     body=BackupProtectionIn,
     out=AdminInstanceBackupOut,
 )
+@audit_label("Protect backup")
 def admin_protect(body, instance_id, backup_id):
     """Protect a backup from deletion, or end the protection.
 
@@ -228,6 +236,7 @@ def admin_protect(body, instance_id, backup_id):
     body=BackupRestoreIn,
     out=kit.Schema.from_dict({"task_id": TASK_ID}, name="RestoringBackup"),
 )
+@audit_label("Restore backup")
 def admin_restore_in_place(body, instance_id, backup_id):
     """Restore a backup to its instance.
 
@@ -248,6 +257,7 @@ def admin_restore_in_place(body, instance_id, backup_id):
     can=WRITE_PERMISSION,
     aliases=("/api/v1/instance/<instance_id>/backups/<backup_id>",),
 )
+@audit_label("Delete backup")
 def admin_delete(instance_id, backup_id):
     """Delete a backup of an instance.
 
@@ -266,6 +276,7 @@ def admin_delete(instance_id, backup_id):
     can=WRITE_PERMISSION,
     body=ChainResetIn,
 )
+@audit_label("Reset backup chain")
 def reset_chain(body, instance_id):
     """Let the next backup of an instance read everything.
 

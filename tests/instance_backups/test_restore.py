@@ -309,6 +309,8 @@ def test_source_of_restore_is_hidden_from_another_owner(api_as, back_up, machine
 def test_backup_becomes_an_image(api_as, back_up, run_tasks, machine, rolled_back_app, cast):
     backup = back_up()
     body = {"backup_id": backup["id"], "name": "from backup"}
+    size, owner_id = machine.disks[0].size, cast.owner.id
+    session.expunge(machine)  # as in a request of its own
     answer = api_as("owner", "POST", "/api/images", json=body)
     assert (answer.status_code, answer.json["image"]["status"]) == (200, "creating")
     run_tasks()
@@ -317,11 +319,11 @@ def test_backup_becomes_an_image(api_as, back_up, run_tasks, machine, rolled_bac
         "available",
         "from backup",
         "Debian",
-        cast.owner.id,
+        owner_id,
     )
     file = rolled_back_app.extensions["config"].data_dir / "images" / image.filename
     assert image.size == file.stat().st_size
-    assert image_files.read_virtual_size(file) == machine.disks[0].size * 1024**3
+    assert image_files.read_virtual_size(file) == size * 1024**3
     deployed = cast.instance()
     api_as("owner", "POST", f"/api/instance/{deployed.id}/deploy", json={"image_id": image.id, "password": "x" * 12})
     run_tasks()

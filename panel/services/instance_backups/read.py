@@ -31,7 +31,7 @@ def select_backups(account: Access | Account | None) -> Select[InstanceBackup]:
         select(InstanceBackup)
         .outerjoin(InstanceBackup.instance)
         .options(
-            contains_eager(InstanceBackup.instance).load_only(Instance.display_name, Instance.hostname, raiseload=True),
+            contains_eager(InstanceBackup.instance).load_only(Instance.display_name, Instance.hostname),
             joinedload(InstanceBackup.destination),
             joinedload(InstanceBackup.delete_task).load_only(Task.status),
         )
