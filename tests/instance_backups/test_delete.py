@@ -4,7 +4,7 @@ import pytest
 
 from panel.core.db import session
 from panel.models import BackupRepository, InstanceBackup, Task
-from panel.services import backup_repositories, instance_backups
+from panel.services import backup_repositories, hypervisor_removal, instance_backups
 from tests.support.task_queue import queued_calls, run_queued_calls
 from tests.support.worker_faults import requeue_to_new_worker
 from worker.backups import garbage
@@ -353,6 +353,19 @@ def test_backups_are_deleted_once_the_instance_is_destroyed(
     assert find_backup(gone) is None
     assert find_backup(protected).delete_claimed_at is None
     assert find_backup(protected).instance_deleted
+
+
+def test_incomplete_backup_of_force_removed_hypervisor_is_deletable(api_as, path, machine, destination, cast):
+    """Its task was failed without its failure handler, because the node is gone."""
+    api_as("owner", "POST", f"{path}/backups")
+    cast.node.status = "down"
+    session.commit()
+    hypervisor_removal.force_remove(cast.node, name=cast.node.name, actor="test")
+    session.commit()
+    [row] = api_as("owner", "GET", "/api/backups").json["data"]
+    assert (row["status"], row["instance_deleted"]) == ("failed", True)
+    assert api_as("owner", "DELETE", f"/api/backup/{row['id']}").status_code == 200
+    assert session.query(InstanceBackup).count() == 0
 
 
 def test_tasks_of_instance_do_not_include_deletions(api_as, path, backup, no_workers):

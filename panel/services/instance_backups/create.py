@@ -186,6 +186,8 @@ def on_instance_destroyed(instance: Instance, *, delete_backups: bool, actor: st
     """Record that the instance is gone; with `delete_backups` request the deletion of its unprotected backups."""
     statement = update(InstanceBackup).where(InstanceBackup.instance_id == instance.id)
     session.execute(statement.values(instance_deleted_at=clock.now()))
+    incomplete = statement.where(InstanceBackup.status == "creating")
+    session.execute(incomplete.values(status="failed", error=message("The instance was destroyed in the meantime.")))
     if not delete_backups:
         return
     query = select(InstanceBackup).where(
