@@ -28,7 +28,7 @@ BLOCKED_IN_STATE = {
     "destroy": {"migrating": TASK_RUNNING},
     "snapshot": {"suspended": "suspended", "migrating": TASK_RUNNING},
     "backup": {"migrating": TASK_RUNNING},
-    "restore": {"suspended": "suspended", "migrating": TASK_RUNNING},
+    "restore": {"migrating": TASK_RUNNING},
     "suspend": {"migrating": TASK_RUNNING},
     "unsuspend": {"migrating": TASK_RUNNING},
     "repair": {"migrating": TASK_RUNNING},

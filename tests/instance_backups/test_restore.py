@@ -261,6 +261,11 @@ def test_restore_is_refused_in_wrong_states(api_as, back_up, refuse, machine, ca
     api_as("admin", "POST", f"/api/v1/instance/{machine.id}/state/suspend")
     run_tasks()
     assert refuse(backup) == (409, "suspended")
+    restore_path = f"/api/v1/instance/{machine.id}/backup/{backup['id']}/restore"
+    task_id = api_as("admin", "POST", restore_path).json["data"]["task_id"]
+    run_tasks()
+    assert session.get(Task, task_id).status == "completed", "operators may"
+    assert machine.state == "suspended"
 
 
 def test_silent_node_is_unreachable(back_up, refuse, machine, short_deadline_node):
