@@ -7,7 +7,7 @@ class TransferRate:
     """The mean rate since the transfer began. Another transfer begins when fewer bytes are done than before."""
 
     def __init__(self) -> None:
-        self.begun_at = time.monotonic()
+        self.begun_at = 0.0
         self.first_bytes: int | None = None
         self.last_bytes = 0
 
