@@ -5,6 +5,7 @@ import errno
 import hashlib
 import json
 import os
+import signal
 import subprocess
 import time
 
@@ -13,6 +14,7 @@ from e2b import AuthenticationException, CommandExitException, PtySize, Sandbox
 
 from tests.guests.sandbox_machine import SandboxMachine
 from tests.support.sandbox_sdk import SANDBOX_ID, make_sdk_options, run_api
+from tests.support.waiting import wait_until
 from worker.images import sandbox, sandbox_builder, sandbox_python
 from worker.images.commands import BuildFailed
 
@@ -69,6 +71,29 @@ def test_sandbox_image_is_reproducible_and_complete(sandbox_image, guest_cache, 
     assert "/resolv.conf/" not in run_debugfs(raw, "ls -p /etc"), "it would be that of the building machine"
     facts = json.loads(subprocess.check_output(["qemu-img", "info", "--output=json", sandbox_image.disk.path]))
     assert facts["virtual-size"] == sandbox_image.disk.virtual_size
+
+
+def test_kernel_accepts_the_timer_of_a_busy_host(sandbox_image, tmp_path):
+    """QEMU is stopped most of the time, so the kernel gets few interrupts of the timer while it starts."""
+    console = tmp_path / "console"
+    options = sandbox_image.kernel_options.replace(" quiet", "")
+    command = ["qemu-system-x86_64", "-machine", "q35", "-cpu", "max", "-m", "192", "-display", "none", "-nodefaults"]
+    console_options = ["-serial", f"file:{console}", "-kernel", sandbox_image.kernel.path, "-append", options]
+    with subprocess.Popen([*command, "-no-user-config", *console_options]) as process:
+        try:
+            wait_until(lambda: run_briefly(process, console) and "smpboot: Total" in console.read_text(), "the kernel")
+        finally:
+            process.kill()
+    assert "..TIMER: vector" in console.read_text()
+    assert "8254 timer not connected" not in console.read_text()
+
+
+def run_briefly(process, console):
+    """Let QEMU run for less than a tenth of the time, and return whether the guest has written to its console."""
+    process.send_signal(signal.SIGCONT)
+    time.sleep(0.012)
+    process.send_signal(signal.SIGSTOP)
+    return console.exists()
 
 
 def test_python_image_has_its_tools(guest_cache, tmp_path):

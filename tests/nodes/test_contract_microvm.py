@@ -48,7 +48,7 @@ def kernel(lab):
     volumes = []
     for name, content in zip(("kernel", "initrd"), lab.read_kernel_files(), strict=True):
         volumes.append(lab.node.upload_media(POOL, name, io.BytesIO(content), len(content), is_kernel=True))
-    yield Kernel(*volumes, "root=LABEL=tiny rw quiet cryptomgr.notests net.ifnames=0 panic=10")
+    yield Kernel(*volumes, "root=LABEL=tiny rw quiet cryptomgr.notests no_timer_check net.ifnames=0 panic=10")
     for volume in volumes:
         lab.node.delete_disk(POOL, volume.name)
 

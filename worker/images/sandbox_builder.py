@@ -19,7 +19,9 @@ IMAGE_FOLDER = Path(__file__).parent / "sandbox"
 GUEST_PACKAGE = Path(__file__).parents[1] / "sandbox_guest"
 """The Python package that serves a sandbox from inside. It is run with the guest's own Python."""
 
-KERNEL_OPTIONS = "root=/dev/vda rw quiet cryptomgr.notests net.ifnames=0 panic=10 console=ttyS0,115200"
+KERNEL_OPTIONS = "root=/dev/vda rw quiet cryptomgr.notests no_timer_check net.ifnames=0 panic=10 console=ttyS0,115200"
+"""`no_timer_check`: the kernel counts the timer's interrupts while it starts. On a busy host without KVM it gets too
+few, tries other ways, and may lose the interrupts of all devices. With KVM it counts none."""
 KERNEL_MODULES = ["virtio_pci", "virtio_blk", "virtio_console", "virtio_rng", "virtio_net", "virtio_balloon"]
 """All that a micro VM has. They are loaded before the root, in this order with what each depends on."""
 

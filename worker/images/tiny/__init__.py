@@ -48,7 +48,7 @@ def build(out: Path, *, cache: Path, log=print) -> BuiltImage:
             kernel="/boot/vmlinuz",
             initrd="/boot/initrd",
             uefi_initrd="/boot/initrd-signed",
-            options="rw quiet cryptomgr.notests net.ifnames=0 panic=10",
+            options="rw quiet cryptomgr.notests no_timer_check net.ifnames=0 panic=10",
         )
     return describe_image(
         out,
