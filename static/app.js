@@ -247,7 +247,7 @@ document.addEventListener("focusin", ({ target }) => (focused = target));
 document.addEventListener("htmx:finally:request", () => setTimeout(restoreFocus));
 function restoreFocus() {
   const active = document.activeElement;
-  if (!focused || (active && active !== document.body) || find("dialog[open]")) return;
+  if (!focused || (active && active !== document.body && !active.disabled) || find("dialog[open]")) return;
   const sameElement = focused.isConnected ? focused : focused.id && document.getElementById(focused.id);
   const form = focused.closest("form[id]");
   const container = sameElement ? sameElement.closest(".btn-list, form:not(.action), section, tr") : form && document.getElementById(form.id);
