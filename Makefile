@@ -95,15 +95,14 @@ test: local installed browser-files $(VENV)/developing
 	pytest $(TESTED)
 endif
 
-# Most lanes wait a good deal, so all run side by side, and those of light tests use what the others leave of the
-# processors. Each lane's output appears when it has ended.
+# Most lanes wait a good deal, so all run side by side. Each lane's output appears when it has ended.
 # Hypervisors of one network undo each other's firewalls, and browsers drop their requests whenever an interface comes or
 # goes, as those of guests do: so lanes with either have a network of their own, in which nothing can be fetched. Only
 # the Debian image is built from the network.
 APART := unshare --net sh -c 'ip link set lo up && exec "$$@"' apart
 
 light-tests:
-	nice -n 5 pytest -n $(LIGHT_PROCESSES) -m "$(LIGHT)"
+	pytest -n $(LIGHT_PROCESSES) -m "$(LIGHT)"
 
 guest-tests: prefetched-packages
 	$(APART) pytest -m "guest and not browser and not debian" $(SLOWEST) $(call files_with,guest)
@@ -121,7 +120,7 @@ process-tests: prefetched-packages
 	$(APART) pytest -m "processes and not browser and not guest" $(SLOWEST) $(call files_with,processes)
 
 postgres-tests:
-	nice -n 5 $(PY) -m tests.support.postgres pytest -n $(LIGHT_PROCESSES) -m "$(LIGHT)"
+	$(PY) -m tests.support.postgres pytest -n $(LIGHT_PROCESSES) -m "$(LIGHT)"
 
 prefetched-packages:
 	@$(PY) -m tests.support.prefetch_packages

@@ -10,6 +10,16 @@ MEBIBYTE = 1024**2
 
 
 @pytest.fixture
+def guest(lab):
+    """An instance of its own: a restore gives it other disks than those that the saved one is restored with."""
+    instance = lab.create(display_name="Backups", hostname="backups")
+    lab.install(instance, ssh_keys=[lab.key_id])
+    lab.wait_until_booted(instance)
+    yield lab.get_instance(instance)
+    lab.destroy(instance)
+
+
+@pytest.fixture
 def back_up(lab, guest, tmp_path):
     """Return a function that backs up the guest and returns the row of the backup."""
     config = {"path": str(tmp_path / "backups")}

@@ -111,3 +111,19 @@ def test_open_nic_has_no_connection_rules():
         ("drop", "out"),
     ]
     assert nic_filter.find("uuid").text == build_filter().find("uuid").text
+
+
+def test_failed_firewall_rules_are_applied_again(monkeypatch):
+    """ebtables of another program changed the tables at the same moment."""
+    errors = [libvirt.libvirtError(f"{nic_devices.FIREWALL_ERROR} ebtables: RULE_DELETE failed")] * 2
+    calls = []
+
+    def fail_twice(*arguments):
+        calls.append(arguments)
+        if errors:
+            raise errors.pop()
+
+    monkeypatch.setattr(nic_devices, "try_update_nics", fail_twice)
+    monkeypatch.setattr(nic_devices, "FIREWALL_RETRY_SECONDS", 0)
+    nic_devices.update_nics(None, "machine", [NIC], True, True)
+    assert len(calls) == 3

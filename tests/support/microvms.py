@@ -33,15 +33,17 @@ from panel.bootstrap import create_worker_app
 from panel.core import config
 from panel.core.db import session
 from panel.models import Hypervisor
+from panel.services import settings
 from panel.services.microvms import profiles
 from tests.support.microvms import register_image
 
 with create_worker_app(config.load(os.environ)).app_context():
     register_image(aliases=["base", "code-interpreter-v1"])
     profiles.create(hypervisor_id=session.scalars(select(Hypervisor.id)).one())
+    settings.update({"billing_enabled": True})  # pages offer micro VMs
     session.commit()
 """
-"""Registers an image and lets the hypervisor take micro VMs."""
+"""Registers an image, lets the hypervisor take micro VMs and enables billing."""
 
 
 def prepare_microvms(installation):

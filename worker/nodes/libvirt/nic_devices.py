@@ -1,6 +1,7 @@
 """Changing the NICs of machines, running or off."""
 
-from collections.abc import Iterable, Mapping
+import time
+from collections.abc import Iterable, Mapping, Sequence
 
 import libvirt
 from lxml import etree
@@ -10,6 +11,9 @@ from worker.nodes.libvirt import firewall, xml
 
 VARIABLE_ELEMENTS = ("filterref", "bandwidth", "link")
 """The elements that `xml.build_variable_nic_elements` creates."""
+
+FIREWALL_ERROR = "Failed to apply firewall rules"
+FIREWALL_ATTEMPTS, FIREWALL_RETRY_SECONDS = 3, 0.5
 
 
 def map_nics_by_mac(domain: libvirt.virDomain, flags: int = 0) -> dict[str, etree._Element]:
@@ -25,6 +29,20 @@ def list_macs(domain: libvirt.virDomain) -> set[str]:
 
 
 def update_nics(
+    connection: libvirt.virConnect, machine_id: str, nics: Sequence[Nic], limits: bool, has_filters: bool
+) -> None:
+    """Update the NICs, again when libvirt could not apply their firewall rules: its ebtables calls fail when another
+    program changes tables at the same moment."""
+    for attempt in range(FIREWALL_ATTEMPTS):
+        try:
+            return try_update_nics(connection, machine_id, nics, limits, has_filters)
+        except libvirt.libvirtError as error:
+            if attempt + 1 == FIREWALL_ATTEMPTS or FIREWALL_ERROR not in str(error):
+                raise
+            time.sleep(FIREWALL_RETRY_SECONDS)
+
+
+def try_update_nics(
     connection: libvirt.virConnect, machine_id: str, nics: Iterable[Nic], limits: bool, has_filters: bool
 ) -> None:
     """Update the NICs, filters first: an address may then be allowed a moment early, but nothing is ever unfiltered.
