@@ -49,7 +49,7 @@ def test_account_limit_is_enforced_and_zero_is_unlimited(cast, set_limits):
     set_limits(max_dns_zones=3)
     account_limits.ensure_below_limit(cast.owner.id, "max_dns_zones", 2)
     for used in (3, 5):
-        with pytest.raises(Invalid, match="3 DNS zones at most") as refused:
+        with pytest.raises(Invalid, match="The limit is 3 DNS zones") as refused:
             account_limits.ensure_below_limit(cast.owner.id, "max_dns_zones", used)
         assert refused.value.reason == "limit_reached"
 

@@ -24,7 +24,11 @@ YAML_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 """The loader in C: the one in Python takes seconds for each document."""
 PLURAL_ITEM_PREFIXES = ("/api/cloud-service/", "/api/self-provisioning/")
 """Paths whose item routes are plural, as clients expect them."""
-SINGULAR_LIST_PATHS = ("/api/activity", "/api/instance/{instance_id}/deploy/iso")
+SINGULAR_LIST_PATHS = (
+    "/api/activity",
+    "/api/instance/{instance_id}/backup-queue",
+    "/api/instance/{instance_id}/deploy/iso",
+)
 """List routes that are singular, as clients expect them."""
 
 

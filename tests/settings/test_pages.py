@@ -91,5 +91,5 @@ def test_read_only_operator_cannot_save_settings(operator_browser, cast):
     session.get(Account, cast.admin.id).operator_role = "read_only"
     session.commit()
     page = operator_browser.get(SETTINGS_PATH).text
-    assert re.search(r'type="submit" disabled title="[^"]*admin:settings:write', page)
+    assert re.search(r'type="submit" disabled>Save</button><span class="form-hint">[^<]*admin:settings:write', page)
     assert operator_browser.post(SETTINGS_PATH, data={}).status_code == 403
