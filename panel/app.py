@@ -84,10 +84,10 @@ def create_app(config: Config) -> Flask:
     for pages in PAGE_MODULES:
         app.register_blueprint(pages.bp)
     app.before_request(before_request)
+    Compress(app)  # before the next line, because the ETag is one of the plain body: gzip writes the time into its header
     app.after_request(commit_or_rollback)
     app.teardown_request(lambda _: db.end_request())
     layout.init_app(app)
-    Compress(app)
     app.wsgi_app = SandboxHost(app.wsgi_app)  # type: ignore[method-assign]  # as Flask documents
     app.register_error_handler(Problem, handle_exception)
     app.register_error_handler(HTTPException, handle_exception)

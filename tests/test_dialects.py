@@ -202,8 +202,10 @@ def test_empty_body_is_an_empty_object(api_as, body):
 def test_answers_support_etag_and_compression(api_as, cast):
     for _ in range(20):
         cast.instance()
+    plain = api_as("owner", "GET", "/api/instances")
     first = api_as("owner", "GET", "/api/instances", headers={"Accept-Encoding": "gzip"})
     assert first.headers["Content-Encoding"] == "gzip"
+    assert first.headers["ETag"] == f'{plain.headers["ETag"].removesuffix(chr(34))}:gzip"'
     again = api_as(
         "owner",
         "GET",
