@@ -111,6 +111,12 @@ class Site:
         process.kill()
         process.wait()
 
+    def freeze_process(self, process):
+        """Stop a process outside of its transactions: SQLite has one write lock, which nothing takes from a process."""
+        session.connection()  # begins a transaction, which takes the write lock
+        process.send_signal(signal.SIGSTOP)
+        session.rollback()
+
     def find_claiming_worker(self, task):
         """Return the name of the worker process that has claimed the task."""
         worker_id = wait_until(lambda: self.read_task(task).worker, "a worker")
@@ -264,7 +270,7 @@ def test_frozen_worker_detects_lost_lease(site):
     frozen = site.start_worker("worker 1")
     site.start_scheduler()
     site.wait_for_task(task, stage="Defining the machine")
-    frozen.send_signal(signal.SIGSTOP)
+    site.freeze_process(frozen)
     site.start_worker("worker 2")
     site.wait_for_task(task, status="completed", attempt=2)
     frozen.send_signal(signal.SIGCONT)
