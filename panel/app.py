@@ -84,7 +84,9 @@ def create_app(config: Config) -> Flask:
     for pages in PAGE_MODULES:
         app.register_blueprint(pages.bp)
     app.before_request(before_request)
-    Compress(app)  # before the next line, because the ETag is one of the plain body: gzip writes the time into its header
+    Compress(
+        app
+    )  # before the next line, because the ETag is one of the plain body: gzip writes the time into its header
     app.after_request(commit_or_rollback)
     app.teardown_request(lambda _: db.end_request())
     layout.init_app(app)

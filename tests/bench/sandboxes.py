@@ -27,7 +27,7 @@ from tests.support.ports import find_free_port
 from tests.support.waiting import wait_until
 from worker.nodes.libvirt import private_daemon
 
-WARM_ROUNDS, COLD_ROUNDS, FILE_ROUNDS = 3, 2, 2
+WARM_ROUNDS, COLD_ROUNDS, FILE_ROUNDS = 3, 2, 5
 FILE_BYTES = 16 * 1024 * 1024
 QUICK_SIZES = {"WARM_ROUNDS": 1, "COLD_ROUNDS": 1, "FILE_ROUNDS": 1, "FILE_BYTES": 1024 * 1024}
 MEBIBYTE = 1024 * 1024

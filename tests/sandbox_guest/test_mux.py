@@ -31,7 +31,14 @@ from worker.sandbox_guest.frames import (
     build_frame,
 )
 from worker.sandbox_guest.mux import ChannelLost, Mux
-from worker.sandbox_guest.mux_stream import PAYLOAD_BYTES, WINDOW_BYTES, StreamReset
+from worker.sandbox_guest.mux_stream import (
+    GRANT_BYTES,
+    MAX_WIDE_STREAMS,
+    PAYLOAD_BYTES,
+    WIDE_WINDOW_BYTES,
+    WINDOW_BYTES,
+    StreamReset,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -235,6 +242,28 @@ def test_slow_reader_blocks_no_other_stream():
                 await asyncio.wait_for(slow.drain(), 0.05)
             slow.write_eof()
             assert await read_all(slow) == data
+
+    run(check())
+
+
+@pytest.mark.parametrize(
+    ("streams", "window"), [(MAX_WIDE_STREAMS, WIDE_WINDOW_BYTES), (MAX_WIDE_STREAMS + 1, WINDOW_BYTES)]
+)
+def test_window_is_widened_after_first_grant_while_streams_are_few(streams, window):
+    async def send_much(stream):
+        stream.mux.confirm_stream(stream)
+        stream.write(bytes(5 * WINDOW_BYTES))
+        await stream.wait_closed()
+
+    async def check():
+        async with connect_muxes(send_much) as (host, _):
+            stream, *_ = [await host.open_stream(80) for _ in range(streams)]
+            size = 0
+            while size < GRANT_BYTES:
+                size += len(await stream.read())
+            await wait_until(lambda: stream.received_bytes + stream.ungranted_bytes >= window)
+            await asyncio.sleep(0.05)
+            assert stream.received_bytes + stream.ungranted_bytes == window
 
     run(check())
 

@@ -28,7 +28,7 @@ from .frames import (
     build_frame,
     split_payload,
 )
-from .mux_stream import BROKEN, CLOSED, WINDOW_BYTES, MuxStream
+from .mux_stream import BROKEN, CLOSED, WIDE_WINDOW_BYTES, MuxStream
 
 READ_BYTES = 256 * 1024
 BATCH_BYTES = 256 * 1024
@@ -263,7 +263,7 @@ class Mux:
             stream.add_received(payload)
         elif kind == WINDOW:
             stream.send_credit += int.from_bytes(payload, "big")
-            if stream.send_credit > WINDOW_BYTES:
+            if stream.send_credit > WIDE_WINDOW_BYTES:
                 stream.reset(BROKEN)
             else:
                 self.queue_stream(stream)

@@ -10,8 +10,14 @@ if TYPE_CHECKING:
     from .mux import Mux
 
 WINDOW_BYTES = 512 * 1024
-"""Bytes that a sender may send before the receiver grants more. Each grant passes several processes, which may be busy,
-so the window is large. Each also costs an emulated guest half a millisecond."""
+"""Bytes of a new stream that a sender may send before the receiver grants more. Each grant passes several processes, which
+may be busy, so the window is large. Each also costs an emulated guest half a millisecond."""
+
+WIDE_WINDOW_BYTES = 2 * WINDOW_BYTES
+"""The same after the first grant, while a channel has few streams. Senders then wait less often for grants."""
+
+MAX_WIDE_STREAMS = 16
+"""Streams of a channel with which windows are widened. More would need much memory when their readers stop."""
 
 GRANT_BYTES = WINDOW_BYTES // 2
 """Bytes that were read before they are granted again."""
@@ -51,7 +57,7 @@ class MuxStream:
         """Bytes that were received and not read, and bytes that were read and not granted again."""
         self.unsent: deque[bytes] = deque()
         self.unsent_bytes = 0
-        self.send_credit = WINDOW_BYTES
+        self.send_credit = self.receive_window = WINDOW_BYTES
         self.is_opened = self.is_end_received = self.is_end_due = self.is_end_sent = self.is_queued = False
         self.reset_reason: str | None = None
         self.read_waiter: asyncio.Future | None = None
@@ -84,9 +90,15 @@ class MuxStream:
         self.received_bytes -= len(chunk)
         self.ungranted_bytes += len(chunk)
         if self.ungranted_bytes >= GRANT_BYTES and not self.is_end_received and self.reset_reason is None:
-            self.mux.send_control(WINDOW, self.id, self.ungranted_bytes.to_bytes(4, "big"))
-            self.ungranted_bytes = 0
+            self.grant_read_bytes()
         return chunk
+
+    def grant_read_bytes(self) -> None:
+        granted, self.ungranted_bytes = self.ungranted_bytes, 0
+        if len(self.mux.streams) <= MAX_WIDE_STREAMS:
+            granted += WIDE_WINDOW_BYTES - self.receive_window
+            self.receive_window = WIDE_WINDOW_BYTES
+        self.mux.send_control(WINDOW, self.id, granted.to_bytes(4, "big"))
 
     # --- writing
 
@@ -159,7 +171,7 @@ class MuxStream:
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
     def add_received(self, data: bytes) -> None:
-        if self.is_end_received or self.received_bytes + self.ungranted_bytes + len(data) > WINDOW_BYTES:
+        if self.is_end_received or self.received_bytes + self.ungranted_bytes + len(data) > self.receive_window:
             self.reset(BROKEN)
             return
         if self.received and len(self.received[-1]) < SMALL_PIECE_BYTES:
