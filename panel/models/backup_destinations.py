@@ -77,6 +77,10 @@ class BackupRepository(TimestampMixin, Model):
     """When a worker created it in the destination."""
     collected_at: Mapped[datetime | None]
     """When its last garbage collection began."""
+    sampled_at: Mapped[datetime | None]
+    """When the last verification began, of a sample or of everything."""
+    verified_at: Mapped[datetime | None]
+    """When the last verification of everything began."""
 
     destination: Mapped[BackupDestination] = relationship()
     account: Mapped[Account] = relationship()

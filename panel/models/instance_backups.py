@@ -14,6 +14,7 @@ from panel.models.instances import Instance
 from panel.models.tasks import Task
 
 IS_CLAIMED = text("delete_claimed_at is not null")
+IS_DAMAGED = text("damaged")
 
 
 class InstanceBackup(TimestampMixin, Model):
@@ -30,6 +31,12 @@ class InstanceBackup(TimestampMixin, Model):
         Index("ix_instance_backups_size_id", "size", "id"),
         Index("ix_instance_backups_name_id", "name", "id"),
         Index("ix_instance_backups_claimed_id", "id", sqlite_where=IS_CLAIMED, postgresql_where=IS_CLAIMED),
+        Index(
+            "ix_instance_backups_damaged_repository_id",
+            "repository_id",
+            sqlite_where=IS_DAMAGED,
+            postgresql_where=IS_DAMAGED,
+        ),
     )
 
     account_id: Mapped[str] = mapped_column(ForeignKey("accounts.id"))
@@ -73,6 +80,10 @@ class InstanceBackup(TimestampMixin, Model):
     policy_id: Mapped[str | None] = mapped_column(String(36))
     """The policy that requested it, which may be deleted."""
     verification_status: Mapped[str | None] = mapped_column(String(16))
+    verified_at: Mapped[datetime | None]
+    """When the last complete verification began that found nothing damaged in it."""
+    damaged: Mapped[bool] = mapped_column(default=False)
+    """Whether a verification found that it cannot be restored completely."""
     delete_claimed_at: Mapped[datetime | None]
     """When its deletion was requested. Until that is confirmed, nothing else may be done with it."""
     delete_dispatched_at: Mapped[datetime | None]

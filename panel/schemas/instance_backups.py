@@ -83,6 +83,16 @@ class InstanceBackupOut(Out):
     bytes_uploaded = fields.Constant(None, **describe("Always null; see `statistics`.", None))
     chunks_reused = fields.Constant(None, **describe("Always null; see `statistics`.", None))
     verification_status = fields.String(allow_none=True, **describe("Result of the last verification.", None))
+    verified_at = Time(
+        allow_none=True, **describe("When all of its content was last found intact; null if never.", EXAMPLE_TIME)
+    )
+    damaged = fields.Boolean(
+        **describe(
+            "Whether a verification found content that cannot be read. The next backup of the instance stores it again "
+            "if the disks still have it.",
+            False,
+        )
+    )
     rbs_backup_id = fields.Constant(None, **describe("Always null for this kind of destination.", None))
     rbs_backup_time = fields.Constant(None, **describe("Always null for this kind of destination.", None))
     based_on_backup_id = fields.Constant(None, **describe("Always null; see `parent_backup_id`.", None))

@@ -4,6 +4,7 @@ KINDS_TESTED_HERE = {
     "backup_create",
     "backup_delete",
     "backup_collect_garbage",
+    "backup_verify",
     "backup_restore",
     "backup_restore_revert",
     "backup_image",

@@ -10,8 +10,8 @@ if TYPE_CHECKING:
     from .mux import Mux
 
 WINDOW_BYTES = 512 * 1024
-"""Bytes of a new stream that a sender may send before the receiver grants more. Each grant passes several processes, which
-may be busy, so the window is large. Each also costs an emulated guest half a millisecond."""
+"""Bytes of a new stream that a sender may send before the receiver grants more. Each grant passes several processes,
+which may be busy, so the window is large. Each also costs an emulated guest half a millisecond."""
 
 WIDE_WINDOW_BYTES = 2 * WINDOW_BYTES
 """The same after the first grant, while a channel has few streams. Senders then wait less often for grants."""
