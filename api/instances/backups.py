@@ -280,13 +280,14 @@ def admin_delete(instance_id, backup_id):
 def reset_chain(body, instance_id):
     """Let the next backup of an instance read everything.
 
-    Use it when increments are not trusted. All disks are read completely, also when `disk_id` names one: they are read
-    as they are at one moment. Returns 422 `unknown_disk` for a disk of another instance, and 503
-    `hypervisor_unreachable`.
+    Use it when increments are not trusted. With `disk_id` only that disk is read completely. Returns 422 `unknown_disk`
+    for a disk of another instance, and 503 `hypervisor_unreachable`.
     """
     instance = instances.get(instance_id)
     instance_backups.ensure_disk_known(instance, body.get("disk_id"))
     backup_restores.ensure_node_up(instance.hypervisor)
     reachability.check_node(instance.hypervisor)
-    instance_backups.reset_chain(instance)
-    kit.set_message("The next backup reads everything.")
+    instance_backups.reset_chain(instance, body.get("disk_id"))
+    kit.set_message(
+        "The next backup reads the disk completely." if body.get("disk_id") else "The next backup reads everything."
+    )

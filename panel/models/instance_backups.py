@@ -76,6 +76,8 @@ class InstanceBackup(TimestampMixin, Model):
     """The node's checkpoint from which the next increment can start."""
     is_chain_end: Mapped[bool] = mapped_column(default=False)
     """The next backup reads everything."""
+    reset_disk_ids: Mapped[list[str]] = mapped_column(JSON, default=list)
+    """Disks that the next backup reads completely."""
     protected: Mapped[bool] = mapped_column(default=False)
     policy_id: Mapped[str | None] = mapped_column(String(36))
     """The policy that requested it, which may be deleted."""

@@ -25,7 +25,9 @@ class ImageNode:
         self.image.extend(bytes(size - len(self.image)))
         self.disk = replace(self.disk, size=size)
 
-    def begin_backup(self, machine_id, disks, checkpoint, previous=None, progress=None, bytes_per_second=0):
+    def begin_backup(
+        self, machine_id, disks, checkpoint, previous=None, progress=None, bytes_per_second=0, fully_read=()
+    ):
         self.frozen = bytes(self.image)
         self.is_incremental = bool(previous and self.has_checkpoint)
         self.frozen_changes = sorted(self.changed)

@@ -25,7 +25,9 @@ class ImageNode:
     def __init__(self, image, changes):
         self.image, self.changes = image, changes
 
-    def begin_backup(self, machine_id, disks, checkpoint, previous=None, progress=None, bytes_per_second=0):
+    def begin_backup(
+        self, machine_id, disks, checkpoint, previous=None, progress=None, bytes_per_second=0, fully_read=()
+    ):
         return BackupJob("crash", checkpoint, {"disk": None if previous else "requested"})
 
     def open_backup(self, machine_id, disk):

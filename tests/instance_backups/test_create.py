@@ -124,9 +124,26 @@ def test_reset_chain_reads_everything_once(api_as, back_up, machine, second_disk
     assert back_up(backup_type="incremental")["backup_type"] == "incremental"
     assert api_as("admin", "POST", reset, json={}).status_code == 200
     assert back_up(backup_type="incremental")["chain_reason"] == "chain_reset"
+
+
+def test_reset_chain_of_one_disk_reads_only_that_disk_once(api_as, back_up, machine, second_disk):
+    """BAK-55"""
+    back_up(backup_type="incremental")
+    reset = f"/api/v1/instance/{machine.id}/backup/rbs-chain/reset"
     assert api_as("admin", "POST", reset, json={"disk_id": second_disk.id}).status_code == 200
-    assert back_up(backup_type="incremental")["chain_reason"] == "chain_reset"
-    assert back_up(backup_type="incremental")["backup_type"] == "incremental"
+
+    def read_modes(backup):
+        return {
+            (disk["id"] == second_disk.id): (disk["read_mode"], disk["full_read_reason"]) for disk in backup["disks"]
+        }
+
+    backup = back_up(backup_type="incremental")
+    assert read_modes(backup) == {True: ("full", "chain_reset"), False: ("incremental", None)}
+    assert (backup["backup_type"], backup["chain_reason"]) == ("incremental", "chain_reset")
+    assert read_modes(back_up(backup_type="incremental")) == {
+        True: ("incremental", None),
+        False: ("incremental", None),
+    }
 
 
 def test_reset_chain_needs_the_node(api_as, machine, destination, cast):

@@ -179,6 +179,8 @@ def test_job_is_replaced_and_ended_repeatedly(node, new_machine):
         disk.name: "no_checkpoint"
     }
     assert node.begin_backup(machine.id, machine.disks, "four", "two").full_read_reasons == {disk.name: None}
+    job = node.begin_backup(machine.id, machine.disks, "six", "four", fully_read=[disk.name])
+    assert job.full_read_reasons == {disk.name: "requested"}
     node.end_backup(machine.id, [(disk.pool, disk.name)])
     with pytest.raises(NotOnNode):
         node.begin_backup(machine.id, [Disk(POOL, "missing", MiB)], "five")

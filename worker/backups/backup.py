@@ -48,6 +48,8 @@ class BackupRequest:
     """Why there is no previous point, if there is none."""
     other_checkpoints: tuple[str, ...] = ()
     """Checkpoints of the machine that other repositories need."""
+    reset_disks: frozenset[str] = frozenset()
+    """Names of disks that are read completely, although the others are not."""
     bytes_per_second: int = 0
     """How fast the disks may be read; 0 is unlimited."""
 
@@ -106,7 +108,7 @@ def run_job(
 ) -> Iterator[BackupJob]:
     """Begin a job on the node, and end it after the block."""
     try:
-        arguments = request.checkpoint, previous_checkpoint, progress, request.bytes_per_second
+        arguments = request.checkpoint, previous_checkpoint, progress, request.bytes_per_second, request.reset_disks
         yield node.begin_backup(request.machine_id, request.disks, *arguments)
     finally:
         with log_failure("backup_job_left"):
@@ -168,6 +170,8 @@ class DiskBackups:
         """Return why the disk is read completely, or None."""
         if self.request.previous is None:
             return self.request.full_read_reason
+        if disk.name in self.request.reset_disks:
+            return "chain_reset"
         return self.job.full_read_reasons.get(disk.name) or (None if previous else "new_disk")
 
     def report_progress(self, size: int) -> None:

@@ -35,7 +35,7 @@ from __future__ import annotations
 import enum
 import socket
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol, Self
@@ -762,11 +762,13 @@ class NodeDriver(ABC):
         previous: str | None = None,
         progress: Progress | None = None,
         bytes_per_second: int = 0,
+        fully_read: Collection[str] = (),
     ) -> BackupJob:
         """After success `open_backup` reads these disks as they were at one moment, until `end_backup`. A running guest
         continues; its file systems were frozen at that moment if its agent answers. The machine then has a checkpoint
         of that name, besides earlier ones, which records for each disk what is written from that moment. With
-        `previous`, an earlier checkpoint, readers list what has changed since, where the node knows it.
+        `previous`, an earlier checkpoint, readers list what has changed since, where the node knows it, but not of the
+        disks whose names are in `fully_read`.
 
         The node makes a copy of what is read, for which it needs room, before this returns; from a running machine at
         most so fast (0 is unlimited). The disks of a machine that is off, and volumes in no machine (`machine_id`

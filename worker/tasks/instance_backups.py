@@ -86,10 +86,15 @@ def build_request(work, repository, disks):
         machine_id=instance.id,
         machine=describe_machine(instance),
         previous=manifest,
+        reset_disks=frozenset(list_reset_disks(instance, previous)) if previous else frozenset(),
         full_read_reason=reason or "previous_missing",
         other_checkpoints=tuple(instance_backups.list_other_checkpoints(backup)),
         bytes_per_second=backup.destination.bandwidth_limit * MEBIBYTE,
     )
+
+
+def list_reset_disks(instance, previous):
+    return [build_disk(disk).name for disk in instance.disks if disk.id in previous.reset_disk_ids]
 
 
 def describe_machine(instance):

@@ -1,4 +1,4 @@
-"""Verification of backups."""
+"""Verification of backups, and disks whose chains are reset."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -14,9 +14,11 @@ def upgrade():
         op.add_column("backup_repositories", sa.Column(name, sa.DateTime(timezone=True), nullable=True))
     with op.batch_alter_table("instance_backups") as table:
         table.add_column(sa.Column("verified_at", sa.DateTime(timezone=True), nullable=True))
+        table.add_column(sa.Column("reset_disk_ids", sa.JSON(), server_default="[]", nullable=False))
         table.add_column(sa.Column("damaged", sa.Boolean(), server_default=sa.false(), nullable=False))
     with op.batch_alter_table("instance_backups") as table:
         table.alter_column("damaged", server_default=None)
+        table.alter_column("reset_disk_ids", server_default=None)
     op.create_index(
         "ix_instance_backups_damaged_repository_id",
         "instance_backups",
@@ -29,7 +31,7 @@ def upgrade():
 def downgrade():
     op.drop_index("ix_instance_backups_damaged_repository_id", "instance_backups")
     for table, names in (
-        ("instance_backups", ("damaged", "verified_at")),
+        ("instance_backups", ("damaged", "reset_disk_ids", "verified_at")),
         ("backup_repositories", ("verified_at", "sampled_at")),
     ):
         with op.batch_alter_table(table) as batch:

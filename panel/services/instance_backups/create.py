@@ -174,12 +174,14 @@ def ensure_disk_known(instance: Instance, disk_id: str | None) -> None:
         raise Invalid(sentence, reason="unknown_disk", disk_id=sentence)
 
 
-def reset_chain(instance: Instance) -> None:
-    """Let the next backup of the instance read everything."""
-    statement = update(InstanceBackup).where(
-        InstanceBackup.instance_id == instance.id, InstanceBackup.status == "complete"
-    )
-    session.execute(statement.values(is_chain_end=True))
+def reset_chain(instance: Instance, disk_id: str | None = None) -> None:
+    """Let the next backup of the instance read everything, or one disk completely."""
+    conditions = InstanceBackup.instance_id == instance.id, InstanceBackup.status == "complete"
+    if disk_id is None:
+        session.execute(update(InstanceBackup).where(*conditions).values(is_chain_end=True))
+        return
+    for backup in session.scalars(select(InstanceBackup).where(*conditions)):
+        backup.reset_disk_ids = [*{*backup.reset_disk_ids, disk_id}]
 
 
 def on_instance_destroyed(instance: Instance, *, delete_backups: bool, actor: str) -> None:

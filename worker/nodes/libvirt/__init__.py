@@ -6,7 +6,7 @@ breaker to every call. What the calls do is in the other modules of this package
 
 import contextlib
 import socket
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -479,6 +479,7 @@ class LibvirtNode(NodeDriver):
         previous: str | None = None,
         progress: Progress | None = None,
         bytes_per_second: int = 0,
+        fully_read: Collection[str] = (),
     ) -> BackupJob:
         included = list(disks)
         if machine_id is None or not self.call(
@@ -496,6 +497,7 @@ class LibvirtNode(NodeDriver):
             previous,
             report,
             bytes_per_second,
+            fully_read,
             last_activity=get_last_report_at,
         )
 

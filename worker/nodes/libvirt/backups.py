@@ -7,7 +7,7 @@ thread crashes the machine (Debian's QEMU 7.2.22, `nbd_blockdev_client_closed`).
 
 import contextlib
 import time
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 
 import libvirt
@@ -41,14 +41,19 @@ def run(
     previous: str | None,
     progress: Progress,
     bytes_per_second: int,
+    fully_read: Collection[str],
 ) -> BackupJob:
     """Run a job until the copies are complete. After failure the copies are deleted."""
     domain = get_domain(connection, machine_id)
     end(domain)
     targets = find_targets(connection, domain, disks)
-    covered = checkpoints.find_covered_disks(domain, previous)
+    excluded = {target for disk, target in targets.items() if disk.name in fully_read}
+    covered = checkpoints.find_covered_disks(domain, previous) - excluded
     missing = "no_checkpoint" if previous else "requested"
-    reasons = {disk.name: None if target in covered else missing for disk, target in targets.items()}
+    reasons = {
+        disk.name: None if target in covered else "requested" if target in excluded else missing
+        for disk, target in targets.items()
+    }
     try:
         copies = {target: create_copy(connection, disk) for disk, target in targets.items()}
         try:

@@ -4,7 +4,7 @@ its path determines, and a first block that shows whether the disk has a system.
 import json
 import sqlite3
 import zlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
 import orjson
@@ -56,6 +56,7 @@ class Backups(Storage):
         previous: str | None = None,
         progress: Progress | None = None,
         bytes_per_second: int = 0,
+        fully_read: Collection[str] = (),
     ) -> BackupJob:
         reasons: dict[str, str | None] = {}
         with self.state.transaction() as db:
@@ -65,7 +66,9 @@ class Backups(Storage):
                 size, blocks = self._read_blocks(db, disk)
                 since, reasons[disk.name] = None, "stopped"
                 if runs:
-                    since, reasons[disk.name] = find_checkpoint(db, machine_id, disk, previous)
+                    since, reasons[disk.name] = None, "requested"
+                    if disk.name not in fully_read:
+                        since, reasons[disk.name] = find_checkpoint(db, machine_id, disk, previous)
                     values = (machine_id, checkpoint, disk.pool, disk.name, orjson.dumps(blocks))
                     db.execute("INSERT OR REPLACE INTO checkpoints VALUES (?, ?, ?, ?, ?, 0)", values)
                 record = (disk.pool, disk.name, size, orjson.dumps(blocks), since)
