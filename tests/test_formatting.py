@@ -25,3 +25,21 @@ def test_disk_size_is_binary_and_traffic_is_decimal(count, size, transfer):
 def test_traffic_allowance_has_units_of_traffic_usage(gigabytes, text):
     assert formatting.format_traffic(gigabytes) == text
     assert not gigabytes or formatting.format_transfer(gigabytes * 10**9) == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0, "< 1 s"),
+        (59.9, "59 s"),
+        (60, "1 min"),
+        (61, "1 min 1 s"),
+        (3599, "59 min 59 s"),
+        (3600, "1 h"),
+        (3660, "1 h 1 min"),
+        (86400, "24 h"),
+        (86459, "24 h"),
+    ],
+)
+def test_duration_has_two_units_at_most_and_none_that_is_0(seconds, text):
+    assert formatting.format_duration(seconds) == text

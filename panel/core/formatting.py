@@ -40,14 +40,15 @@ def to_local_time(moment: datetime, zone: str) -> datetime:
 
 
 def format_duration(seconds: float) -> str:
+    """Return a duration in its largest unit and the next one, which is left out when it is 0: `5 min`, `1 h 1 min`."""
     seconds = int(seconds)
     if seconds < 1:
         return "< 1 s"
     if seconds < 60:
         return f"{seconds} s"
-    if seconds < 3600:
-        return f"{seconds // 60} min {seconds % 60} s"
-    return f"{seconds // 3600} h {seconds % 3600 // 60} min"
+    large, small = (("min", 60), ("s", 1)) if seconds < 3600 else (("h", 3600), ("min", 60))
+    parts = (seconds // large[1], large[0]), (seconds % large[1] // small[1], small[0])
+    return " ".join(f"{count} {unit}" for count, unit in parts if count)
 
 
 def format_size(count: float) -> str:
