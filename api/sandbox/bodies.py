@@ -17,8 +17,12 @@ def unsupported_field(description, example, **options):
     return fields.Raw(validate=ensure_empty, allow_none=True, **options, **describe(description, example))
 
 
+def build_range_error(minimum):
+    return f"Must be {minimum} to {MAX_TIMEOUT_SECONDS} seconds, which are {MAX_TIMEOUT_SECONDS // 86400} days."
+
+
 def timeout_field(description="Seconds until the sandbox ends by itself.", **options):
-    return Int(1, MAX_TIMEOUT_SECONDS, **options, **describe(description, 300))
+    return Int(1, MAX_TIMEOUT_SECONDS, error=build_range_error(1), **options, **describe(description, 300))
 
 
 class EgressIn(Body):
@@ -86,7 +90,11 @@ class NewSandbox(Body):
 
 class TimeoutIn(Body):
     timeout = Int(
-        minimum=-(2**31), maximum=MAX_TIMEOUT_SECONDS, required=True, **describe("Seconds from now; 0 ends it.", 600)
+        minimum=-(2**31),
+        maximum=MAX_TIMEOUT_SECONDS,
+        error=build_range_error(0),
+        required=True,
+        **describe("Seconds from now; 0 ends it.", 600),
     )
 
 

@@ -71,10 +71,12 @@ class Bool(fields.Boolean):
 
 
 class Int(fields.Integer):
-    """A JSON integer in a range."""
+    """A JSON integer in a range. `error`: the message for a number that is none of them."""
 
-    def __init__(self, minimum=0, maximum=2**31 - 1, **options):
-        super().__init__(strict=True, validate=validate.Range(minimum, maximum), **options)
+    def __init__(self, minimum=0, maximum=2**31 - 1, *, error=None, **options):
+        if error:  # also for numbers so large that they are no integers of JSON
+            options["error_messages"] = {"invalid": error}
+        super().__init__(strict=True, validate=validate.Range(minimum, maximum, error=error), **options)
 
     def _deserialize(self, value, attr, data, **kwargs):
         if isinstance(value, bool | str):

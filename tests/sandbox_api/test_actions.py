@@ -77,6 +77,16 @@ def test_timeout_of_zero_ends_the_sandbox(call, sandbox, seconds):
 @pytest.mark.parametrize("body", [{}, {"timeout": None}, {"timeout": "60"}, {"timeout": 10**8}])
 def test_invalid_timeout_is_refused(call, sandbox, body):
     assert call("POST", f"{sandbox}/timeout", body).status_code == 400
+
+
+@pytest.mark.parametrize("seconds", [10**8, 1e30, -1e30])
+@pytest.mark.parametrize(
+    ("route", "field", "minimum"), [("timeout", "timeout", 0), ("connect", "timeout", 1), ("refreshes", "duration", 1)]
+)
+def test_timeout_out_of_range_names_the_range(call, sandbox, route, field, minimum, seconds):
+    answer = call("POST", f"{sandbox}/{route}", {field: seconds})
+    sentence = f"Invalid body: {field}: Must be {minimum} to 2592000 seconds, which are 30 days."
+    assert (answer.status_code, answer.json["message"]) == (400, sentence)
     assert get_remaining_seconds() == 300
 
 
