@@ -164,7 +164,8 @@ def admin_show(microvm_image_id):
 def admin_update(body, microvm_image_id):
     """Change an image.
 
-    Only what is sent changes. A new price counts for new micro VMs. 422 for `aliases` of a customer's image.
+    Only what is sent changes. A new price counts for new micro VMs. A customer's image has no aliases and is never
+    public: 422 for `aliases` and `is_public`.
     """
     kit.set_message("Image updated.")
     return images.update(images.get(microvm_image_id), body)

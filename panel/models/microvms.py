@@ -127,6 +127,11 @@ class MicrovmImage(TimestampMixin, Model):
         return self.account_id is None
 
     @property
+    def is_for_everybody(self) -> bool:
+        """Whether all customers may use it."""
+        return self.is_platform and self.is_public
+
+    @property
     def env_names(self) -> list[str]:
         return sorted(self.envs)
 

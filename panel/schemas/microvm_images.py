@@ -92,7 +92,7 @@ def price_field(**options):
 
 
 def is_public_field(**options):
-    return Bool(**options, **describe("Whether customers may use it.", True))
+    return Bool(**options, **describe("Whether all customers may use it.", True))
 
 
 class AdminMicrovmImageIn(MicrovmImageIn):
@@ -108,7 +108,12 @@ class AdminMicrovmImagePatch(MicrovmImagePatch):
 
 
 class AdminMicrovmImageOut(MicrovmImageOut):
-    is_public = fields.Boolean(**describe("Whether customers may use it. Says nothing for a customer's image.", True))
+    is_public = fields.Boolean(
+        attribute="is_for_everybody",
+        **describe(
+            "Whether all customers may use it; false for a customer's image, which only its account uses.", True
+        ),
+    )
     account_id = fields.String(allow_none=True, **describe("The owner; null for the platform's.", None))
     owner_email = fields.String(allow_none=True, **describe("The owner's email address.", None))
 

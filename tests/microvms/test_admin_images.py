@@ -64,7 +64,9 @@ def test_customers_image_is_listed_and_deleted(call_admin, call_api, image_body,
     assert image_id not in str(call_admin("GET", "images?owner=platform").json)
     row = call_admin("GET", f"image/{image_id}").json["data"]
     assert (row["owner_email"], row["account_id"]) == (cast.owner.email, cast.owner.id)
-    assert list(call_admin("PATCH", f"image/{image_id}", aliases=["x"]).json["errors"]) == ["aliases"]
+    assert row["is_public"] is False
+    for name, value in (("aliases", ["x"]), ("is_public", True)):
+        assert list(call_admin("PATCH", f"image/{image_id}", **{name: value}).json["errors"]) == [name]
     assert call_admin("POST", f"image/{image_id}/build").status_code == 404
     assert call_admin("DELETE", f"image/{image_id}").status_code == 200
     assert session.get(MicrovmImage, image_id) is None

@@ -117,6 +117,9 @@ def update(image: MicrovmImage, changes: dict[str, Any]) -> MicrovmImage:
             sentence = message("Only images of the platform have aliases.")
             raise Invalid(sentence, aliases=sentence)
         ensure_aliases_are_free(changes["aliases"], exclude=image)
+    if changes.get("is_public") and image.account_id:
+        sentence = message("Only images of the platform are public.")
+        raise Invalid(sentence, is_public=sentence)
     for field, minimum, sentence in (
         ("memory_mb", image.min_memory_mb, message("The image needs {size} MiB of memory.", size=image.min_memory_mb)),
         ("disk_gb", image.min_disk_gb, message("The image needs a disk of {size} GiB.", size=image.min_disk_gb)),
