@@ -186,6 +186,12 @@ class Microvm(MicrovmMachineMixin, TimestampMixin, Model):
             postgresql_where=text("next_destroy_at is not null"),
         ),
         Index(
+            "ix_microvms_boot_ends_at",
+            "boot_ends_at",
+            sqlite_where=text("boot_ends_at is not null"),
+            postgresql_where=text("boot_ends_at is not null"),
+        ),
+        Index(
             "ix_microvms_ended_at",
             "ended_at",
             sqlite_where=text("ended_at is not null"),
@@ -231,6 +237,8 @@ class Microvm(MicrovmMachineMixin, TimestampMixin, Model):
     """Whether the time-out of its latest start counts again from when its guest can be used."""
     on_timeout: Mapped[str] = mapped_column(String(8), default="kill")
     """`kill` or `pause`."""
+    boot_ends_at: Mapped[datetime | None]
+    """When its guest is checked; set from its first boot until the guest has answered."""
     ended_at: Mapped[datetime | None]
     next_destroy_at: Mapped[datetime | None]
     """When the next attempt to destroy it is due; set while it is `destroying`."""

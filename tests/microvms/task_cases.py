@@ -1,4 +1,7 @@
-"""Task kinds that call a node for a micro VM: test_faults.py and test_pool_faults.py have a fault at every call."""
+"""Task kinds that call a node for a micro VM.
+
+test_faults.py, test_pool_faults.py and test_boots.py have a fault at every call.
+"""
 
 POOL_KINDS = {"microvm_pool_boot", "microvm_pool_remove"}
 KINDS_TESTED_HERE = {
@@ -14,5 +17,6 @@ KINDS_TESTED_HERE = {
     "microvm_rollback",
     "microvm_snapshot_delete",
     "microvm_image_build",
+    "microvm_boot_check",
     *POOL_KINDS,
 }

@@ -10,6 +10,7 @@ from panel.models import Microvm, MicrovmSnapshot, Task
 from panel.services import microvms
 from panel.services.microvms import state_reports
 from worker.engine.purge import purge_expired
+from worker.tasks import microvm_boots
 from worker.tasks import microvms as tasks
 
 
@@ -160,13 +161,15 @@ def test_old_ended_rows_are_purged(create_microvm, request_action, run_tasks, re
 def test_jobs_use_indexes_of_live_rows(rolled_back_app, queries):
     tasks.end_expired()
     tasks.retry_destroys()
+    microvm_boots.request_checks()
     if session.get_bind().dialect.name != "sqlite":
         pytest.skip("plans of empty tables on PostgreSQL are sequential scans")
     statements = [statement for statement in queries if "FROM microvms" in statement]
-    assert len(statements) == 2
+    assert len(statements) == 3
     plans = [explain(statement) for statement in statements]
     assert "ix_microvms_live_expires_at" in plans[0]
     assert "ix_microvms_next_destroy_at" in plans[1]
+    assert "ix_microvms_boot_ends_at" in plans[2]
 
 
 def explain(statement):

@@ -60,7 +60,7 @@ def send_request(call_api, microvm_body):
 
 
 def test_cases_cover_every_kind():
-    assert TASK_CASES.keys() | {"microvm_image_build", *POOL_KINDS} == KINDS_TESTED_HERE
+    assert TASK_CASES.keys() | {"microvm_boot_check", "microvm_image_build", *POOL_KINDS} == KINDS_TESTED_HERE
 
 
 def recover(cast, node, manual_reaper, run_tasks):

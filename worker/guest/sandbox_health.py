@@ -17,10 +17,14 @@ HEALTH_REQUEST = b"GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\
 HEALTHY_ANSWER = b"HTTP/1.1 204 "
 
 
+class GuestNotReady(NodeError):
+    """The daemon did not answer in time."""
+
+
 def wait_for_daemon(channel: socket.socket, check: Callable[[], None], seconds: float) -> None:
     """Return when the daemon answers, and close the channel. `check` is called meanwhile and may raise.
 
-    Raises NodeError when the channel ends or the time is over.
+    Raises NodeError when the channel ends, and GuestNotReady when the time is over.
     """
     with channel:
         asyncio.run(run_probe(channel, check, seconds))
@@ -38,7 +42,7 @@ async def run_probe(channel: socket.socket, check: Callable[[], None], seconds: 
                 await asyncio.wait((probe,), timeout=CHECK_INTERVAL_SECONDS)
         probe.result()
     except TimeoutError:
-        raise NodeError(message("The guest did not become ready in time.")) from None
+        raise GuestNotReady(message("The guest did not become ready in time.")) from None
     except (ChannelLost, OSError) as error:
         raise NodeError(message("The guest ended before it was ready."), str(error)) from error
     finally:

@@ -10,7 +10,7 @@ from panel.core import jobs
 from panel.core.db import on_commit, session
 from panel.core.errors import Conflict, NotFound
 from panel.core.messages import get_message, message
-from panel.services.microvms import expiry, read, state_reports
+from panel.services.microvms import boots, expiry, read, state_reports
 from worker.engine.registry import periodic, task_handler
 from worker.engine.runner import TASK_WAIT_INTERVAL_SECONDS, roll_back
 from worker.nodes import base
@@ -94,10 +94,14 @@ KERNEL_FILE_NAMES = (microvm_files.make_kernel_name, microvm_files.make_initrd_n
 def create(work):
     """Continue the machine that was taken from a warm pool, or create one from the image and start it."""
     microvm = get_microvm(work)
-    if not (work.task.arguments.get("is_warm") and continue_member(work, microvm)):
+    is_continued = work.task.arguments.get("is_warm") and continue_member(work, microvm)
+    if not is_continued:
         microvm = get_microvm(work)
         create_machine(work, microvm, microvm_files.get_image(microvm))
-    record_state(work, "running")
+    for locked in read.lock(microvm.id):
+        state_reports.record_state(locked, "running")
+        if not is_continued:
+            boots.begin(locked)
 
 
 def create_machine(work, microvm, image):

@@ -135,6 +135,7 @@ def request_action(microvm: Microvm, action: str, actor: str, **arguments: Any) 
 
 def set_state(microvm: Microvm, state: str, error: str | None = None) -> None:
     microvm.state, microvm.error, microvm.state_changed_at = state, error, clock.now()
+    microvm.boot_ends_at = None
 
 
 def destroy(microvm: Microvm, *, actor: str) -> Task | None:
