@@ -101,7 +101,7 @@ def choose_location(location_id, *, with_internet):
     location = next((location for location in available if location.internet_access >= with_internet), None)
     location = location or next(iter(available), None)
     if location is None:
-        raise Invalid("No location has room for a sandbox.", reason="no_microvm_node")
+        raise Invalid(microvms.locations_error(locations), reason="no_microvm_node")
     return location.id
 
 

@@ -232,6 +232,11 @@ def test_location_without_room_is_refused(call_api, image_body, profile):
     session.commit()
     answer = call_api("POST", "images", **image_body)
     assert (answer.status_code, answer.json["reason"]) == (422, "no_microvm_node")
+    assert answer.json["message"] == "No location has room at the moment."
+    profile.enabled = False
+    session.commit()
+    answer = call_api("POST", "images", **image_body)
+    assert answer.json["message"] == "No hypervisor takes micro VMs at the moment."
 
 
 def test_running_build_takes_capacity(call_api, image_body, profile, microvm_body, run_tasks, cast):

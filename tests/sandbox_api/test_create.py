@@ -140,9 +140,22 @@ def test_first_available_location_is_the_default(call, cast, second_location, im
     assert get_row(call("POST", "/v2/sandboxes", {"templateID": "base"}).json).group_id == cast.location.id
 
 
-def test_location_without_node_is_refused(call, image):
-    answer = call("POST", "/v2/sandboxes", {"templateID": "base"})
-    assert (answer.status_code, answer.json["error_code"]) == (422, "no_microvm_node")
+def test_refusal_names_why_no_location_takes_sandboxes(call, cast, image):
+    def refuse():
+        answer = call("POST", "/v2/sandboxes", {"templateID": "base"})
+        assert (answer.status_code, answer.json["error_code"]) == (422, "no_microvm_node")
+        return answer.json["message"]
+
+    assert refuse() == "No hypervisor takes micro VMs at the moment."
+    profile = profiles.create(hypervisor_id=cast.node.id, enabled=False)
+    session.commit()
+    assert refuse() == "No hypervisor takes micro VMs at the moment."
+    profile.enabled, profile.max_memory_mb = True, 1
+    session.commit()
+    assert refuse() == "No location has room at the moment."
+    cast.location.microvm_enabled = False
+    session.commit()
+    assert refuse() == "No location is open to micro VMs."
 
 
 def test_chosen_location_without_node_is_refused(call, cast, image):

@@ -21,10 +21,12 @@ def create_image(access, form):
 
 
 def render_build_form(access, form):
+    locations = microvms.list_locations(access) if access else session.execute(select_group_names()).all()
     context = {
         "form": form,
         "sources": session.scalars(images.select_available(access)).all(),
-        "locations": microvms.list_locations(access) if access else session.execute(select_group_names()).all(),
+        "locations": locations,
+        "locations_error": microvms.locations_error(locations) if access else None,
         "minutes": image_builds.MAX_BUILD_MINUTES,
         "billing_error": usage.billing_error(access) if access else None,
     }

@@ -19,7 +19,7 @@ from panel.services.microvms import (
     usages,
 )
 from panel.services.microvms.actions import destroy, pause, restart, resume, set_timeout, start, stop, update
-from panel.services.microvms.create import SIZES, create, list_locations
+from panel.services.microvms.create import SIZES, create, list_locations, locations_error
 from panel.services.microvms.read import (
     find_connector,
     find_route,
@@ -49,6 +49,7 @@ __all__ = [
     "list_by_sandbox_ids",
     "list_locations",
     "listing",
+    "locations_error",
     "network",
     "pause",
     "pool_members",

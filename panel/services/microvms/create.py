@@ -22,6 +22,7 @@ MAX_CPU_CORES, MAX_MEMORY_MB, MAX_DISK_GB = 8, 16384, 64
 """The largest micro VM."""
 ACCESS_TOKEN_BYTES = 32
 CLOSED_MESSAGE = message("closed to micro VMs")
+NO_HYPERVISOR_MESSAGE = message("no hypervisor for micro VMs at the moment")
 NO_ROOM_MESSAGE = message("no room at the moment")
 
 
@@ -60,7 +61,9 @@ class CatalogLocation:
         """Return why no micro VM can be created there now, or None."""
         if self.available:
             return None
-        return NO_ROOM_MESSAGE if self.has_open_hypervisor and not self.locked else CLOSED_MESSAGE
+        if self.locked:
+            return CLOSED_MESSAGE
+        return NO_ROOM_MESSAGE if self.has_open_hypervisor else NO_HYPERVISOR_MESSAGE
 
 
 def list_locations(account: Access | Account) -> list[CatalogLocation]:
@@ -84,6 +87,15 @@ def list_locations(account: Access | Account) -> list[CatalogLocation]:
         )
         for group in groups
     ]
+
+
+def locations_error(locations: Collection[CatalogLocation]) -> Message | None:
+    """Return why no micro VM can be created in any of the locations now, or None."""
+    if any(location.available for location in locations):
+        return None
+    open_locations = [location for location in locations if not location.locked]
+    has_hypervisor = any(location.has_open_hypervisor for location in open_locations)
+    return profiles.choose_locations_message(is_open=bool(open_locations), has_hypervisor=has_hypervisor)
 
 
 def create(

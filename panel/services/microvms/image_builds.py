@@ -155,10 +155,13 @@ def choose_group(account: Access | Account | None, location_id: str | None, need
         return hypervisors.get_group(location_id, "location_id")
     groups = session.scalars(catalog.select_locations(account)).all()
     groups = [group for group in groups if group.can_create("microvm")]
-    available = profiles.find_available_groups(groups, needs)
+    hosts = session.scalars(profiles.select_open_hosts(*groups)).all()
+    available = profiles.find_available_groups(groups, needs, hosts)
     group = next((group for group in groups if group.id in available), None)
     if group is None:
-        raise profiles.no_node_error(message("No location has room for the build at the moment."))
+        raise profiles.no_node_error(
+            profiles.choose_locations_message(is_open=bool(groups), has_hypervisor=bool(hosts))
+        )
     return group
 
 

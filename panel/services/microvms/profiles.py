@@ -10,7 +10,7 @@ from sqlalchemy.orm import contains_eager
 
 from panel.core.db import session
 from panel.core.errors import Conflict, Invalid
-from panel.core.messages import message
+from panel.core.messages import Message, message
 from panel.models import Hypervisor, HypervisorGroup, Microvm, MicrovmImageBuild, MicrovmProfile, Storage
 from panel.models.microvms import DEFAULT_ADDRESS_RANGE
 from panel.services import hypervisors, placement
@@ -150,6 +150,16 @@ def no_internet_error(field: str) -> Invalid:
 
 def no_node_error(sentence: str) -> Invalid:
     return Invalid(sentence, reason="no_microvm_node", location_id=sentence)
+
+
+def choose_locations_message(*, is_open: bool, has_hypervisor: bool) -> Message:
+    """Return why no location takes a micro VM. `is_open`: one is open to them; `has_hypervisor`: a hypervisor of such a
+    location takes micro VMs, but has no room."""
+    if not is_open:
+        return message("No location is open to micro VMs.")
+    if not has_hypervisor:
+        return message("No hypervisor takes micro VMs at the moment.")
+    return message("No location has room at the moment.")
 
 
 def find_available_groups(

@@ -87,8 +87,10 @@ def create():
 def form_page(form):
     access = get_current_access()
     images = session.scalars(microvms.images.select_available(access)).all()
+    locations = microvms.list_locations(access)
     context = {
-        "locations": microvms.list_locations(access),
+        "locations": locations,
+        "locations_error": microvms.locations_error(locations),
         "images": images,
         "image": next(
             (image for image in images if image.id == form.get_value("image_id")), images[0] if images else None
