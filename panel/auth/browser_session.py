@@ -11,7 +11,7 @@ from werkzeug.exceptions import BadRequest
 
 from panel.auth import permissions
 from panel.auth.tokens import get_source_address
-from panel.core.errors import Forbidden, Unauthenticated
+from panel.core.errors import ConfirmationRequired, Forbidden, Unauthenticated
 from panel.core.messages import message
 from panel.services import access, factors, sessions
 
@@ -132,6 +132,8 @@ def require_page_permission(permission):
             if request.method not in SAFE_METHODS:
                 ensure_same_origin()
             ensure_permission(permission)
+            if request.method not in SAFE_METHODS:
+                ensure_confirmed()
             return view(*args, **kwargs)
 
         guarded.permission = permission
@@ -212,6 +214,13 @@ def ensure_same_origin():
     raise BadRequest(
         message("This form was not sent from a page of this panel. Go back, reload the page and try again.")
     )
+
+
+def ensure_confirmed():
+    """Raise ConfirmationRequired for a form with a question that nobody has answered. Scripts ask it before they send
+    the form, and leave it out."""
+    if request.args.get("confirm"):
+        raise ConfirmationRequired(request.args["confirm"])
 
 
 def is_own_origin(origin):

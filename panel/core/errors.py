@@ -53,6 +53,12 @@ class Invalid(Problem):
     status = 422
 
 
+class ConfirmationRequired(Problem):
+    """The page must ask first. The message is the question."""
+
+    status = 428
+
+
 class Unavailable(Problem):
     status = 503
 

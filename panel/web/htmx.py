@@ -5,6 +5,7 @@ htmx 4 sends `HX-Request-Type`: for `partial` the answer is one block of the tem
 
 import json
 import re
+from urllib.parse import urlencode
 
 import structlog
 from flask import current_app, flash, g, make_response, redirect, render_template, request, url_for
@@ -13,7 +14,7 @@ from werkzeug.exceptions import HTTPException
 
 from panel.core import jobs
 from panel.core.db import session
-from panel.core.errors import Problem
+from panel.core.errors import ConfirmationRequired, Problem
 from panel.web.translation import gettext as _
 from panel.web.translation import lazy_gettext, translate
 
@@ -135,10 +136,25 @@ def answer_problem(error: Problem):
         return redirect_to(url_for("sign_in.show", next=next_url()))
     if error.reason == "second_factor_required" and not is_partial():
         return redirect_to(url_for("security.show"))
+    if isinstance(error, ConfirmationRequired):
+        return build_confirmation(error.message)
     fields = {name: [translate(text) for text in texts] for name, texts in error.fields.items()}
     if "name" in fields and CONFIRMATION_FIELD in request.form:  # the API's field for the confirmation is `name`
         fields[CONFIRMATION_FIELD] = fields["name"]
     return build_error_response(error.status, translate(error.message), fields)
+
+
+def build_confirmation(question):
+    """Return a page with the question. Its form sends the request once more, without the question."""
+    args = [(name, value) for name, value in request.args.items(multi=True) if not name.startswith("confirm")]
+    previous_path = ORIGIN_PATTERN.sub("", request.headers.get("Referer", ""))
+    context = {
+        "question": question,
+        "label": request.args.get("confirm_label") or _("Continue"),
+        "url": request.path + (f"?{urlencode(args)}" if args else ""),
+        "previous_path": previous_path if is_local_url(previous_path) else None,
+    }
+    return make_response(render_template("layout/confirmation.html", **context), ConfirmationRequired.status)
 
 
 def answer_http_error(error: HTTPException):

@@ -57,6 +57,30 @@ def test_token_is_created_used_and_revoked(page, running_installation, screensho
     assert running_installation.call("GET", "/api/connect", token=value)[0] == 401
 
 
+def test_token_is_revoked_without_javascript(browser, running_installation):
+    """Menus open, and a page asks for the confirmation."""
+    context = browser.new_context(java_script_enabled=False)
+    page = context.new_page()
+    try:
+        sign_in(page, running_installation, CUSTOMER)
+        page.goto(f"{running_installation.url}/api-tokens/new")
+        page.get_by_label("Name").fill("old")
+        page.get_by_label("instances:read").check()
+        page.get_by_role("main").get_by_role("button", name="Create token").click()
+        page.get_by_role("link", name="I saved it").click()
+        page.get_by_role("button", name="Actions for old").click()
+        page.get_by_role("button", name="Revoke").click()
+        expect(page.get_by_text("Programs that use it")).to_be_visible()
+        page.get_by_role("link", name="Cancel").click()
+        page.get_by_role("button", name="Actions for old").click()
+        page.get_by_role("button", name="Revoke").click()
+        page.get_by_role("main").get_by_role("button", name="Revoke").click()
+        expect(page.get_by_text("Token old revoked.")).to_be_visible()
+        expect(page.get_by_role("button", name="Actions for old")).to_have_count(0)
+    finally:
+        context.close()
+
+
 def test_operator_impersonates_customer(page, running_installation, screenshot):
     sign_in(page, running_installation, OPERATOR)
     page.goto(f"{running_installation.url}/admin/customers?search={CUSTOMER}")

@@ -1,6 +1,7 @@
 """Keys of the sandbox API on the pages."""
 
 import re
+from html import unescape
 
 from sqlalchemy import select
 
@@ -44,6 +45,20 @@ def test_key_pages_create_to_revoke(browser_as, cast):
     assert f"Key agents ({key.prefix}…) revoked." in listed
     assert "Revoked" in listed
     assert f"/sandbox-keys/{key.id}/revoke" not in listed
+
+
+def test_revocation_without_javascript_asks_first(browser_as, cast):
+    """SBX-15: the form has the question, which a script would have asked."""
+    key, _value = create_key(cast.owner)
+    browser, path = browser_as("owner"), f"/sandbox-keys/{key.id}/revoke"
+    action = re.search(f'action="({path}[^"]*)" hx-post="{path}"', browser.get("/sandbox-keys").text)[1]
+    asked = browser.post(unescape(action), headers={"Referer": "http://localhost/sandbox-keys"})
+    assert (asked.status_code, key.revoked_at) == (428, None)
+    assert f"Revoke agents ({key.prefix}…)? Last used: never." in asked.text
+    assert 'href="/sandbox-keys">Cancel</a>' in asked.text
+    assert f'action="{path}"' in asked.text
+    assert browser.post(path).status_code == 303
+    assert key.revoked_at
 
 
 def test_refused_name_is_marked_in_the_form(browser_as):

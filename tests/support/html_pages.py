@@ -42,8 +42,9 @@ def find_enabled_form_actions(tree):
     for form in tree.iter("form"):
         buttons = form.xpath(".//button[not(@type='button')]")
         able = all(button.get("disabled") is None for button in buttons) if buttons else form.get("hx-trigger")
-        if (form.get("method") or "").lower() == "post" and able and is_own_link(form.get("action")):
-            yield form.get("action")
+        action = form.get("hx-post") or form.get("action")  # without JavaScript the latter may ask for a confirmation
+        if (form.get("method") or "").lower() == "post" and able and is_own_link(action):
+            yield action
 
 
 def find_attention_items(text):

@@ -37,7 +37,7 @@ def normalize_path(path):
 def find_forms(path, answer):
     """Yield (method, URL, values, field names) of each form of a page."""
     for form in html.fromstring(answer.data).forms:
-        url = urljoin(path, form.get("action") or path)
+        url = urljoin(path, form.get("hx-post") or form.get("action") or path)
         yield (
             (form.get("method") or "get").upper(),
             url,

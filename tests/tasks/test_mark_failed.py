@@ -75,9 +75,9 @@ def test_ended_task_cannot_be_marked_failed(api_as, close_task, deploy_task, run
 
 def test_task_page_marks_task_failed(browser_as, cast, deploy_task, run_tasks):
     operator, path = browser_as("admin"), f"/admin/tasks/{deploy_task.id}"
-    assert f'action="{path}/mark-failed"' in operator.get(path).text
+    assert f'hx-post="{path}/mark-failed"' in operator.get(path).text
     operator.post(f"{path}/mark-failed")
-    assert f'action="{path}/mark-failed"' not in operator.get(path).text
+    assert f'hx-post="{path}/mark-failed"' not in operator.get(path).text
     run_tasks()
     assert "An operator marked it as failed." in operator.get(path).text
     cast.admin.operator_role = "read_only"
