@@ -146,6 +146,7 @@ class Instance(TimestampMixin, Model):
     """The pack whose capacity it uses, if any."""
     if TYPE_CHECKING:
         rebuilding: Mapped[bool]
+        rolling_back: Mapped[bool]
         task_running: Mapped[bool]
         backup_policy_id: Mapped[str | None]
 
@@ -319,6 +320,13 @@ Instance.rebuilding = column_property(
     )
     .correlate_except(Task)
 )
+
+Instance.rolling_back = column_property(
+    exists()
+    .where(Task.resource_id == Instance.id, Task.kind == "snapshot_rollback", is_open(Task.status))
+    .correlate_except(Task)
+)
+"""Whether the instance returns to a snapshot."""
 
 Account.instances = column_property(
     select(func.count())

@@ -62,7 +62,11 @@ def test_snapshot_is_taken_rolled_back_and_deleted(browser_as, microvm, run_task
     assert "Roll back to the snapshot “ready” of " in browser.get(path).text
     assert browser.post(f"{path}/snapshot", data={"name": "ready"}).status_code == 422
     assert browser.post(f"{path}/snapshot/{snapshot.id}/rollback").status_code == 303
+    admin = browser_as("admin")
+    for page in (browser.get(path), browser.get("/microvms"), admin.get(f"/admin{path}"), admin.get("/admin/microvms")):
+        assert ("Rolling back" in page.text, "Starting" in page.text) == (True, False)
     run_tasks()
+    assert "Rolling back" not in browser.get(path).text
     assert browser.post(f"{path}/snapshot/{snapshot.id}/delete").status_code == 303
     run_tasks()
     assert session.query(MicrovmSnapshot).count() == 0
@@ -185,14 +189,15 @@ def test_create_form_shows_size_and_price_of_the_chosen_image(browser_as, microv
     large = register_image("large", aliases=[], label="Large", cpu_cores=4, memory_mb=2048, price=12)
     browser = browser_as("owner")
     page = browser.get(f"/microvms/new?image={large.id}").text
-    assert 'placeholder="4 (image)"' in page
+    assert "The image has 4." in page
+    assert 'href="/microvms">Cancel</a>' in page
     assert "2048 MiB" in page
     assert "12.00" in page
     assert 'value="3600" selected' in page
     assert "Incoming requests need a public address" not in page  # no location offers internet access
     form = {**microvm_body, "name": "half-typed", "memory_mb": "1024", "preview": "1"}
     preview = browser.post("/microvms/new", data=form).text
-    assert 'placeholder="1 (image)"' in preview
+    assert "The image has 1." in preview
     assert "1024 MiB" in preview
     assert "3.00" in preview
     assert 'value="half-typed"' in preview
