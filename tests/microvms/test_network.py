@@ -11,6 +11,8 @@ from worker.tasks import microvm_network
 
 PUBLIC, OTHER = "8.8.8.8", "9.9.9.9"
 NO_INTERNET = "no_internet_access"
+OWN_CHOICE = "Turned off when it was created, or later."
+NOT_OFFERED = "The operator does not offer it to this micro VM."
 
 
 @pytest.fixture
@@ -290,6 +292,24 @@ def test_pages_offer_and_show_internet_access(browser_as, connected, microvm_bod
     assert "100.96.0.2" in browser_as("admin").get(f"/admin/microvms/{microvm.id}").text
 
 
+def test_pages_show_why_internet_access_is_off(browser_as, connected, create_microvm, api_as):
+    unasked, asked = create_microvm(), create_microvm(allow_internet_access=True)
+
+    def find_reasons(microvm):
+        pages = (
+            browser_as("owner").get(f"/microvms/{microvm.id}"),
+            browser_as("admin").get(f"/admin/microvms/{microvm.id}"),
+        )
+        return [(OWN_CHOICE in page.text, NOT_OFFERED in page.text) for page in pages]
+
+    assert find_reasons(unasked) == [(True, False)] * 2
+    assert find_reasons(asked) == [(False, False)] * 2
+    profiles.update(connected, allows_internet_access=False)
+    session.commit()
+    session.expire_all()
+    assert find_reasons(asked) == [(False, True)] * 2
+
+
 def test_page_shows_failed_change_of_internet_access(browser_as, microvm, node, run_tasks, reached):
     browser, path = browser_as("owner"), f"/microvms/{microvm.id}"
     node.fault("update_nics", "refuse", 1)
@@ -312,6 +332,7 @@ def test_pages_without_internet_access(browser_as, cast, profile, create_microvm
     page = browser.get(f"/microvms/{create_microvm().id}").text
     assert "Internet access" in page
     assert "Turn internet access" not in page
+    assert NOT_OFFERED in page
 
 
 def test_profile_form_sets_the_network(browser_as, cast):
