@@ -1,6 +1,6 @@
 """Warm pools: micro VMs that were booted and saved before anybody asked for them, one pool for each node and image."""
 
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from sqlalchemy import ForeignKey, Index, String, func, select
 from sqlalchemy.orm import Mapped, column_property, foreign, mapped_column, relationship
@@ -9,6 +9,9 @@ from panel.core import clock
 from panel.core.db import MessageText, Model, TimestampMixin
 from panel.models.hypervisors import Hypervisor, Storage
 from panel.models.microvms import MicrovmImage, MicrovmMachineMixin, MicrovmProfile
+
+NEXT_BOOT_SOON_SECONDS = 30
+"""A boot that is due so soon is announced without a time, which would have passed before the page is updated."""
 
 
 class MicrovmPool(TimestampMixin, Model):
@@ -32,9 +35,9 @@ class MicrovmPool(TimestampMixin, Model):
     image: Mapped[MicrovmImage] = relationship()
 
     @property
-    def is_boot_due(self) -> bool:
-        """Return whether the next boot may be tried."""
-        return self.next_boot_at is None or self.next_boot_at <= clock.now()
+    def is_boot_soon(self) -> bool:
+        """Return whether the next boot may be tried at one of the next checks."""
+        return self.next_boot_at is None or self.next_boot_at <= clock.now() + timedelta(seconds=NEXT_BOOT_SOON_SECONDS)
 
     @property
     def hypervisor_id(self) -> str:

@@ -1,5 +1,7 @@
 """Warm pools by the operators' API and on their pages."""
 
+from datetime import timedelta
+
 import pytest
 
 from panel.core import clock
@@ -80,7 +82,8 @@ def test_pool_form_adds_changes_and_deletes(browser_as, profile, image, refill, 
     refill()
     assert "1 of 1" in browser.get(page).text
     edit = f"/admin/microvms/pools/{pool.id}"
-    assert 'value="1"' in browser.get(edit).text
+    form = browser.get(edit).text
+    assert ('value="1"' in form, '<h1 class="page-title">Warm pool: Sandbox' in form) == (True, True)
     assert browser.post(edit, data={"count": "2"}).status_code == 303
     node.fault("start", "full", 1)
     refill()
@@ -90,6 +93,13 @@ def test_pool_form_adds_changes_and_deletes(browser_as, profile, image, refill, 
     pool.next_boot_at = clock.now()
     session.commit()
     part = browser.get(page).text
-    assert ("Starting again." in part, "Next attempt" in part) == (True, False)
+    assert "Next attempt: at the next check." in part
+    pool.next_boot_at = clock.now() + timedelta(minutes=10)
+    session.commit()
+    assert "in 9 min" in browser.get(page).text
+    profile.enabled = False
+    session.commit()
+    part = browser.get(page).text
+    assert ("No further attempt" in part, "Next attempt" in part) == (True, False)
     assert browser.post(f"{edit}/delete").status_code == 303
     assert session.query(MicrovmPool).count() == 0
