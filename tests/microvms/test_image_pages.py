@@ -18,7 +18,7 @@ def form_data(image, profile, simulated_sandbox):
 @pytest.mark.parametrize("caller", LIST)
 def test_form_builds_image_and_page_shows_log(browser_as, form_data, run_tasks, simulated_sandbox, caller):
     browser, path = browser_as(caller), LIST[caller]
-    assert "Built from" in browser.get(f"{path}/new").text
+    assert "Source image" in browser.get(f"{path}/new").text
     answer = browser.post(f"{path}/new", data={**form_data, "envs": "MODE=a=b\r\nEMPTY=\r\n"})
     assert answer.status_code == 303, answer.text
     built = session.query(MicrovmImage).filter_by(name="web-app").one()
@@ -121,11 +121,15 @@ def test_member_sees_whose_image_it_is(browser_as, form_data):
     assert '<div class="text-secondary small font-monospace text-break">web-app' not in page
 
 
-def test_form_shows_the_reason_that_a_location_takes_no_build(browser_as, form_data, profile):
+def test_form_shows_the_reason_that_a_location_takes_no_build(browser_as, form_data, profile, cast):
     browser = browser_as("owner")
     profile.max_microvms, profile.max_memory_mb = 0, 1
     session.commit()
     assert "(no room at the moment)" in browser.get("/microvms/images/new").text
     profile.enabled = False
     session.commit()
-    assert "(closed to micro VMs)" in browser.get("/microvms/images/new").text
+    assert "(no hypervisor for micro VMs at the moment)" in browser.get("/microvms/images/new").text
+    cast.location.microvm_enabled = False
+    session.commit()
+    page = browser.get("/microvms/images/new").text
+    assert ("(closed to micro VMs)" in page, "No location is open to micro VMs." in page) == (True, True)
