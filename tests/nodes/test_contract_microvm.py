@@ -162,13 +162,17 @@ def test_saved_machine_continues_with_changed_nics(node, microvm):
     if is_libvirt(node):
         node.agent_run(microvm.id, ["ip", "link", "set", "eth0", "up"])
     wait_until(lambda: carrier() == "1")
+    boot_id = read_boot_id(node, microvm.id)
     node.save(microvm.id)
     node.update_nics(microvm.id, (replace(nic, connected=False),))
     node.start(microvm.id)
     wait_for_agent(node, microvm.id)
     wait_until(lambda: carrier() in ("0", ""))
+    assert read_boot_id(node, microvm.id) == boot_id
+    assert not node.has_saved_state(microvm.id)
     node.update_nics(microvm.id, (nic,))
     wait_until(lambda: carrier() == "1")
+    assert read_boot_id(node, microvm.id) == boot_id
 
 
 def test_saved_state_is_deleted_by_request_definition_and_deletion(node, new_machine):

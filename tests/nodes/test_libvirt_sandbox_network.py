@@ -86,8 +86,13 @@ def test_refusals_change_while_the_guest_runs(sandbox_port):
 
 def test_unchanged_refusals_are_not_defined_again(sandbox_port, monkeypatch):
     with sandbox_port(choose(True, [], [])) as filtered:
-        monkeypatch.setattr(libvirt.virConnect, "nwfilterDefineXML", lambda *_: pytest.fail("defined again"))
+        definitions = []
+        monkeypatch.setattr(libvirt.virConnect, "nwfilterDefineXML", lambda _connection, xml: definitions.append(xml))
         sandbox_network.define_refusals(filtered.connection, NETWORK)
+        assert definitions == []
+        changed = SandboxNetwork(NETWORK.cidr, (*NETWORK.refused, PUBLIC))
+        sandbox_network.define_refusals(filtered.connection, changed)
+        assert definitions == [sandbox_network.build_refusals(changed)]
 
 
 def test_guest_resolves_the_node(sandbox_port):
