@@ -3,7 +3,7 @@
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0019_microvm_boots"
+revision = "0017_microvm_boots"
 down_revision = "0016_backup_verification"
 
 
