@@ -86,6 +86,10 @@ class InstanceBackup(TimestampMixin, Model):
     """When the last complete verification began that found nothing damaged in it."""
     damaged: Mapped[bool] = mapped_column(default=False)
     """Whether a verification found that it cannot be restored completely."""
+    missing_candidate_at: Mapped[datetime | None]
+    """When a comparison with the destination did not find it, if no later one has."""
+    missing_confirmed_at: Mapped[datetime | None]
+    """When a second comparison did not find it either. Customers do not see it from then on."""
     delete_claimed_at: Mapped[datetime | None]
     """When its deletion was requested. Until that is confirmed, nothing else may be done with it."""
     delete_dispatched_at: Mapped[datetime | None]

@@ -133,8 +133,15 @@ class AdminInstanceBackupOut(InstanceBackupOut):
         attribute="delete_task_id", allow_none=True, **describe("The task of its deletion, if requested.", None)
     )
     rbs_namespace = fields.Constant(None, **describe("Always null for this kind of destination.", None))
-    missing_candidate_at = fields.Constant(None, **describe("Always null for this kind of destination.", None))
-    missing_confirmed_at = fields.Constant(None, **describe("Always null for this kind of destination.", None))
+    missing_candidate_at = Time(
+        allow_none=True, **describe("When a comparison did not find it in the destination; else null.", None)
+    )
+    missing_confirmed_at = Time(
+        allow_none=True,
+        **describe(
+            "When a second comparison did not find it either, so that customers do not see it; else null.", None
+        ),
+    )
 
 
 class BackupAncestorOut(Out):

@@ -66,6 +66,8 @@ def ensure_restorable(backup: InstanceBackup) -> None:
         raise Invalid(message("The backup is not complete."), reason="backup_not_complete")
     if backup.is_claimed:
         raise Conflict(BEING_DELETED_MESSAGE, reason="backup_being_deleted")
+    if backup.missing_confirmed_at:
+        raise Invalid(message("The storage does not have the backup any more."), reason="backup_missing")
 
 
 def list_target_disks(instance: Instance, backup: InstanceBackup, target_disk_id: str | None) -> list[Disk]:

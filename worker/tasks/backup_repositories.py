@@ -5,10 +5,10 @@ from pathlib import Path
 
 from panel.core import clock, context
 from panel.core.db import session
-from panel.core.errors import NotFound, Problem
+from panel.core.errors import Conflict, NotFound, Problem
 from panel.core.messages import message
 from panel.models import BackupRepository
-from panel.services import backup_repositories
+from panel.services import backup_presence, backup_repositories
 from worker.backups.errors import StoreError
 from worker.backups.garbage import GRACE_SECONDS, collect_garbage
 from worker.backups.keys import RepositoryKey
@@ -69,6 +69,17 @@ def collect_due():
     session.commit()
 
 
+def ensure_points_stored(work, repository):
+    """Record which backups the destination lacks. Raise while one is missing without confirmation: until a second
+    comparison what it used is no garbage."""
+    started_at, points = clock.now(), set(repository.list_points())
+    row = session.get(BackupRepository, work.task.resource_id)
+    is_missing = backup_presence.record_comparison(row, points, started_at=started_at)
+    session.commit()
+    if is_missing:
+        raise Conflict(message("The storage lacks backups that it should have. Nothing was deleted."))
+
+
 @task_handler("backup_collect_garbage")
 def collect(work):
     """Free the space of deleted backups in a repository. Its lock is exclusive, so one runs at a time."""
@@ -77,6 +88,7 @@ def collect(work):
         raise NotFound(message("The repository was deleted in the meantime."))
     work.step(message("Looking for space to free"), 5)
     with open_repository(row) as repository:
+        ensure_points_stored(work, repository)
         collection = collect_garbage(repository, GRACE_SECONDS, progress=lambda *_: work.check())
     work.step(
         message(

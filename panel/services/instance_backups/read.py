@@ -38,7 +38,8 @@ def select_backups(account: Access | Account | None) -> Select[InstanceBackup]:
     )
     if account is None:
         return query.options(joinedload(InstanceBackup.account))
-    return query.where(account.visible_rows(InstanceBackup), InstanceBackup.is_appliance.is_(False))
+    is_shown = InstanceBackup.is_appliance.is_(False), InstanceBackup.missing_confirmed_at.is_(None)
+    return query.where(account.visible_rows(InstanceBackup), *is_shown)
 
 
 def listing(
