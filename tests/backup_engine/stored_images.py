@@ -1,5 +1,6 @@
 """A node whose disks are byte arrays, for tests and benchmarks of the store."""
 
+import random
 from dataclasses import replace
 
 from worker.backups import backup
@@ -66,6 +67,10 @@ class ImageReader(BackupReader):
 
     def close(self):
         pass
+
+
+def make_noise(seed, size):
+    return random.Random(seed).randbytes(size)
 
 
 def back_up(node, repository, point, previous=None, **options):

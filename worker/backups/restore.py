@@ -4,7 +4,11 @@
     python -m worker.backups.restore DIRECTORY --key-file KEY --point ID           shows a point
     python -m worker.backups.restore DIRECTORY --key-file KEY --point ID --disk NAME --output disk.raw
 
-It needs Python, the packages `cryptography` and `zstandard`, and the folder `worker/backups` of the panel's source.
+For a repository in a bucket DIRECTORY is `s3://BUCKET/FOLDER`; `--endpoint` is the server's URL, and the environment
+has AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY.
+
+It needs Python, the packages `cryptography` and `zstandard`, for a bucket `botocore`, and the folder `worker/backups`
+of the panel's source.
 """
 
 import argparse
@@ -19,13 +23,15 @@ from worker.backups.errors import StoreError
 from worker.backups.keys import RepositoryKey
 from worker.backups.manifests import DiskEntry
 from worker.backups.repository import Repository
-from worker.backups.targets import LocalTarget
+from worker.backups.targets import LocalTarget, Target
 
 
 def main() -> str | None:
     """Run the command; return an error message, or None."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("directory", type=Path, help="the directory of the repository")
+    parser.add_argument("directory", help="the directory of the repository, or s3://BUCKET/FOLDER")
+    parser.add_argument("--endpoint", help="the URL of the S3 server")
+    parser.add_argument("--region", default="us-east-1", help="its region (default: us-east-1)")
     parser.add_argument("--key-file", type=Path, required=True, help="a file with the exported key")
     parser.add_argument("--point", help="the id of a point")
     parser.add_argument("--disk", help="the name of one of its disks")
@@ -42,7 +48,7 @@ def main() -> str | None:
 
 def run(options: argparse.Namespace) -> None:
     key = RepositoryKey.from_text(options.key_file.read_text())
-    repository = Repository(LocalTarget(options.directory), key)
+    repository = Repository(open_target(options), key)
     if options.point is None:
         for point in sorted(repository.list_points(), key=lambda point: repository.read_manifest(point).created_at):
             manifest = repository.read_manifest(point)
@@ -60,6 +66,19 @@ def run(options: argparse.Namespace) -> None:
     if disk is None:
         raise StoreError(f"The point has no disk {options.disk}.")
     write_raw_image(repository, disk, options.output)
+
+
+def open_target(options: argparse.Namespace) -> Target:
+    if not options.directory.startswith("s3://"):
+        return LocalTarget(Path(options.directory))
+    from worker.backups.s3 import Bucket, S3Target  # needs a package that directories do not need
+
+    name, _, folder = options.directory.removeprefix("s3://").strip("/").partition("/")
+    access_key, secret_key = os.environ.get("AWS_ACCESS_KEY_ID"), os.environ.get("AWS_SECRET_ACCESS_KEY")
+    if not (options.endpoint and access_key and secret_key):
+        raise StoreError("A bucket needs --endpoint, AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY.")
+    bucket = Bucket(options.endpoint, name, access_key, secret_key, region=options.region)
+    return S3Target(bucket, f"{folder}/" if folder else "")
 
 
 def write_raw_image(repository: Repository, disk: DiskEntry, path: Path) -> None:

@@ -58,8 +58,7 @@ class LocalTarget(Target):
         self.uploads = directory / "uploads"
 
     def find_path(self, name: str) -> Path:
-        if not OBJECT_NAME.fullmatch(name):
-            raise StoreError(f"{name!r} is not the name of an object.")
+        check_object_name(name)
         return self.directory / "objects" / name
 
     def put(self, name: str, data: bytes) -> None:
@@ -102,6 +101,11 @@ class LocalTarget(Target):
         for path in self.uploads.glob("*"):
             if path.stat().st_mtime < time.time() - seconds:
                 path.unlink(missing_ok=True)
+
+
+def check_object_name(name: str) -> None:
+    if not OBJECT_NAME.fullmatch(name):
+        raise StoreError(f"{name!r} is not the name of an object.")
 
 
 @contextlib.contextmanager
