@@ -6,17 +6,56 @@ from panel.core.messages import message
 from panel.schemas.base import Bool, In, Int, Name, Out, Patch, Text, Time, describe
 from panel.schemas.hypervisors import EXAMPLE_ID, FOLDER_RULE
 
-BACKUP_STORAGE_TYPES = ("local",)
+BACKUP_STORAGE_TYPES = ("local", "s3")
 DESTINATION_STATUSES = ("unknown", "available", "unavailable")
 MAX_BANDWIDTH_LIMIT = 100_000
 """MiB per second."""
 
+ENDPOINT_RULE = validate.Regexp(
+    r"\Ahttps?://([A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?(/[A-Za-z0-9._~-]+)*/?\Z",
+    error=message("Must be a URL such as https://s3.example.com."),
+)
+BUCKET_RULE = validate.Regexp(
+    r"\A[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]\Z",
+    error=message("Must be 3 to 63 lowercase letters, digits, dots and hyphens."),
+)
+PREFIX_RULE = validate.Regexp(
+    r"\A([A-Za-z0-9_-][A-Za-z0-9._-]*(/[A-Za-z0-9_-][A-Za-z0-9._-]*)*)?\Z",
+    error=message("Must be a folder such as backups/panel, without slashes at its ends."),
+)
+REGION_RULE = validate.Regexp(r"\A[A-Za-z0-9-]+\Z", error=message("Only letters, digits and hyphens are allowed."))
+KEY_RULE = validate.Regexp(r"\A[!-~]+\Z", error=message("Must be printable characters without spaces."))
 
-class LocalConfig(In):
+
+class DestinationConfig(In):
+    """The settings of every kind. Services require those of the chosen one."""
+
     path = Text(
         rules=[FOLDER_RULE],
-        required=True,
-        **describe("Directory that every worker reaches under this path. It is created if necessary.", "/srv/backups"),
+        **describe(
+            "`local`: directory that every worker reaches under this path. It is created if necessary.", "/srv/backups"
+        ),
+    )
+    endpoint = Text(
+        rules=[ENDPOINT_RULE], **describe("`s3`: http or https URL of the server.", "https://s3.example.com")
+    )
+    bucket = Text(rules=[BUCKET_RULE], **describe("`s3`: an existing bucket.", "panel-backups"))
+    path_prefix = Text(
+        rules=[PREFIX_RULE],
+        **describe("`s3`: folder in the bucket, without slashes at its ends. Empty: the whole bucket.", "backups"),
+    )
+    region = Text(maximum=64, rules=[REGION_RULE], **describe("`s3`: region. Default `us-east-1`.", "eu-central-1"))
+    path_style = Bool(
+        **describe(
+            "`s3`: whether the bucket's name is in the path of its URLs, and not in the host name. Default true.", True
+        )
+    )
+    access_key = Text(rules=[KEY_RULE], **describe("`s3`: id of the access key.", "BACKUPS7EXAMPLE"))
+    secret_key = Text(
+        **describe(
+            "`s3`: secret of the access key, required with a new `access_key`. Blank: the present one.",
+            "wJalrXUtnFEMI7EXAMPLEKEY",
+        )
     )
 
 
@@ -36,10 +75,12 @@ def build_fields(*, required):
         "storage_type": fields.String(
             required=required,
             validate=validate.OneOf(BACKUP_STORAGE_TYPES),
-            **describe("Kind of storage. `local`: a directory.", "local"),
+            **describe("Kind of storage. `local`: a directory. `s3`: a bucket of an S3 server.", "local"),
         ),
         "config": Config(
-            LocalConfig, required=required, **describe("Settings of this kind of storage. They are never returned.")
+            DestinationConfig,
+            required=required,
+            **describe("Settings of this kind of storage. They are never returned."),
         ),
         "enabled": Bool(**describe("Whether new backups are stored there.", True)),
         "bandwidth_limit": Int(
@@ -74,19 +115,26 @@ class BackupDestinationOut(Out):
     status = fields.String(validate=validate.OneOf(DESTINATION_STATUSES), **describe("Last result.", "available"))
     status_detail = fields.String(allow_none=True, **describe("Why it is unavailable.", None))
     checked_at = Time(allow_none=True, **describe("When a worker last checked it.", "2026-01-02T03:04:05.678Z"))
-    capacity = fields.Integer(allow_none=True, **describe("Size of its file system in bytes.", 1099511627776))
-    free = fields.Integer(allow_none=True, **describe("Free bytes of its file system.", 549755813888))
+    capacity = fields.Integer(
+        allow_none=True, **describe("Size of its file system in bytes; null if it has none.", 1099511627776)
+    )
+    free = fields.Integer(
+        allow_none=True, **describe("Free bytes of its file system; null if it has none.", 549755813888)
+    )
     created_at = Time(**describe("When it was added.", "2026-01-02T03:04:05.678Z"))
     updated_at = Time(**describe("When it last changed.", "2026-01-02T03:04:05.678Z"))
 
 
 class DestinationCheckStep(Out):
     name = fields.String(
-        validate=validate.OneOf(("reachability", "write_access")),
-        **describe("`reachability` of the directory, or `write_access`.", "reachability"),
+        validate=validate.OneOf(("reachability", "authentication", "bucket", "write_access")),
+        **describe(
+            "`reachability` of the storage, `authentication` and `bucket` of an S3 server, or `write_access`.",
+            "reachability",
+        ),
     )
     success = fields.Boolean(**describe("Whether the step succeeded.", True))
-    message = fields.String(allow_none=True, **describe("Why it failed.", None))
+    message = fields.String(allow_none=True, **describe("Why it failed, or what to consider.", None))
 
 
 class DestinationCheckOut(Out):

@@ -13,6 +13,7 @@ from panel.core.errors import Conflict
 from panel.core.messages import message
 from panel.models import BackupDestination, BackupRepository, Hypervisor
 from panel.models.backup_destinations import destination_hypervisors
+from panel.services.backup_destination_settings import merge_settings
 from panel.services.crud import ensure_unique_name, get_all_or_422, get_or_404, update_fields
 
 CHECK_FUNCTION = "worker.tasks.backup_destinations.check"
@@ -54,7 +55,7 @@ def create(
     destination = BackupDestination(
         name=name,
         storage_type=storage_type,
-        config=config,
+        config=merge_settings(storage_type, {}, config),
         hypervisors=get_hypervisors(hypervisor_ids),
         all_hypervisors=not hypervisor_ids,
         **values,
@@ -72,8 +73,10 @@ def update(destination: BackupDestination, **changes: Any) -> BackupDestination:
     if "hypervisor_ids" in changes:
         changes["hypervisors"] = get_hypervisors(changes.pop("hypervisor_ids"))
         changes["all_hypervisors"] = not changes["hypervisors"]
-    if "config" in changes:
-        changes["config"] = destination.config | changes["config"]
+    storage_type = changes.get("storage_type", destination.storage_type)
+    if "config" in changes or storage_type != destination.storage_type:
+        current = destination.config if storage_type == destination.storage_type else {}
+        changes["config"] = merge_settings(storage_type, current, changes.get("config", {}))
         changes |= {"status": "unknown", "status_detail": None, "check_steps": []}
         check_later(destination)
     return update_fields(destination, changes)

@@ -13,7 +13,7 @@ from worker.backups.repository import Repository
 from worker.backups.targets import LocalTarget
 from worker.engine.runner import TaskContext
 from worker.tasks import instance_backups as worker_tasks
-from worker.tasks.backup_repositories import build_target
+from worker.tasks.backup_targets import build_target
 
 RBS_KEYS = (
     "read_mode",
@@ -35,7 +35,8 @@ def repository(destination):
 
     def open_repository():
         row = session.query(BackupRepository).one()
-        return Repository(build_target(row), RepositoryKey.from_text(row.key))
+        target = build_target(row.destination.storage_type, row.destination.config, row.id)
+        return Repository(target, RepositoryKey.from_text(row.key))
 
     return open_repository
 
@@ -293,6 +294,7 @@ def test_manifest_of_previous_backup_is_missing(back_up, repository, find_backup
 
 def test_target_of_repository_is_below_the_destination(back_up, folder):
     back_up()
-    target = build_target(session.query(BackupRepository).one())
+    row = session.query(BackupRepository).one()
+    target = build_target("local", row.destination.config, row.id)
     assert isinstance(target, LocalTarget)
     assert target.directory.parent == folder

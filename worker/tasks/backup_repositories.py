@@ -1,7 +1,6 @@
 """Opening the repositories of accounts, and their garbage collection."""
 
 from contextlib import contextmanager
-from pathlib import Path
 
 from panel.core import clock, context
 from panel.core.db import session
@@ -13,8 +12,8 @@ from worker.backups.errors import StoreError
 from worker.backups.garbage import GRACE_SECONDS, collect_garbage
 from worker.backups.keys import RepositoryKey
 from worker.backups.repository import Repository
-from worker.backups.targets import LocalTarget
 from worker.engine.registry import periodic, task_handler
+from worker.tasks.backup_targets import build_target
 
 INDEX_FOLDER = "backup-indexes"
 """Folder of the data directory with the index of each repository, which may be deleted."""
@@ -37,19 +36,17 @@ def translated_errors():
         raise StorageFailed(str(error)) from error
 
 
-def build_target(row):
-    return LocalTarget(Path(row.destination.config["path"]) / row.id)
-
-
 @contextmanager
 def open_repository(row):
     """Open the account's repository, and create it at first use only: an empty directory in its place is an error."""
-    target, key, is_new = build_target(row), RepositoryKey.from_text(row.key), row.initialized_at is None
+    key, is_new = RepositoryKey.from_text(row.key), row.initialized_at is None
+    storage_type, config = row.destination.storage_type, row.destination.config
     folder = context.current().config.data_dir / INDEX_FOLDER
     index, row_id = folder / f"{row.id}.sqlite", row.id
     session.commit()
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     with translated_errors():
+        target = build_target(storage_type, config, row_id)
         repository = Repository.create(target, key, index) if is_new else Repository(target, key, index)
     try:
         if is_new:
