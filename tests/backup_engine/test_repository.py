@@ -187,6 +187,36 @@ def test_damaged_chunk_is_found_and_stored_again(repository, part):
     assert {point: read_image(repository, point) for point in repository.list_points()} == contents
 
 
+def test_neighbors_are_read_by_one_request(repository, monkeypatch):
+    """Chunks of a batch that are in one pack, in any order and twice; those that were moved are read one by one."""
+    node = ImageNode(4 * MiB)
+    node.write(0, make_noise(1, 2 * MiB))
+    node.write(2 * MiB, make_noise(1, MiB))
+    [disk] = back_up(node, repository, "point").disks
+    requests, kind, get = [], type(repository.target), type(repository.target).get
+
+    def watch(self, name, offset=0, length=None):
+        requests.append(name)
+        return get(self, name, offset, length)
+
+    monkeypatch.setattr(kind, "get", watch)
+    assert read_image(repository, "point") == node.image
+    tables = 2 * len(disk.tables)  # `read_image` lists the extents, too
+    packs = len(set(requests))
+    assert len(requests) - 1 - tables <= packs
+    other = Repository(repository.target, repository.key)
+    node = ImageNode(256 * KiB)
+    node.write(0, make_noise(1, 256 * KiB))
+    back_up(node, other, "small")
+    other.delete_point("point")
+    collect_garbage(other, 0)
+    collect_garbage(other, 0)
+    [disk] = other.read_manifest("small").disks
+    [(_, name)] = other.list_chunks(disk)
+    assert repository.read_chunks([name, name]) == [bytes(node.image)] * 2
+    other.close()
+
+
 def test_missing_pack_is_found(repository, target):
     node = ImageNode(MiB)
     node.write(0, make_noise(1, MiB))

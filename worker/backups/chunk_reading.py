@@ -1,28 +1,42 @@
 """Reading the chunks of a disk in order, several at once."""
 
 import collections
+import itertools
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 
 from worker.backups.manifests import DiskEntry
 from worker.backups.repository import Repository
 
-THREADS, MAX_CHUNKS_AHEAD = 2, 6
-"""Threads that read and decrypt, and chunks that may be in memory."""
+THREADS, MAX_BATCHES_AHEAD, BATCH_BYTES = 4, 4, 4 * 1024**2
+"""Threads that read and decrypt, batches of chunks that may be in memory, and bytes of the disk in a batch."""
+
+Batch = list[tuple[int, bytes]]
+"""Offsets and names of chunks."""
 
 
 def read_chunks(repository: Repository, disk: DiskEntry) -> Iterator[tuple[int, bytes]]:
     """Yield the offset and content of each chunk that is not zero. The last chunk may go beyond the disk's end."""
-    pending: collections.deque[tuple[int, Future[bytes]]] = collections.deque()
+    pending: collections.deque[tuple[Batch, Future[list[bytes]]]] = collections.deque()
     with ThreadPoolExecutor(THREADS, "backup read") as pool:
         try:
-            for offset, name in repository.list_chunks(disk):
-                pending.append((offset, pool.submit(repository.read_chunk, name)))
-                if len(pending) >= MAX_CHUNKS_AHEAD:
-                    first_offset, chunk = pending.popleft()
-                    yield first_offset, chunk.result()
+            for batch in split_chunks(repository, disk):
+                pending.append((batch, pool.submit(repository.read_chunks, [name for _, name in batch])))
+                if len(pending) >= MAX_BATCHES_AHEAD:
+                    yield from take_batch(pending)
             while pending:
-                first_offset, chunk = pending.popleft()
-                yield first_offset, chunk.result()
+                yield from take_batch(pending)
         finally:
             pool.shutdown(cancel_futures=True)
+
+
+def split_chunks(repository: Repository, disk: DiskEntry) -> Iterator[Batch]:
+    chunks = repository.list_chunks(disk)
+    while batch := list(itertools.islice(chunks, BATCH_BYTES // disk.chunk_size)):
+        yield batch
+
+
+def take_batch(pending: collections.deque[tuple[Batch, Future[list[bytes]]]]) -> Iterator[tuple[int, bytes]]:
+    batch, contents = pending.popleft()
+    for (offset, _), content in zip(batch, contents.result(), strict=True):
+        yield offset, content

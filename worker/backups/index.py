@@ -40,6 +40,10 @@ class Location:
     start: int
     length: int
 
+    @property
+    def end(self) -> int:
+        return self.start + self.length
+
 
 class ChunkIndex:
     """Safe to use from several threads."""

@@ -46,7 +46,7 @@ class RepositoryKey:
         nonce = os.urandom(NONCE_BYTES)
         return nonce + self.cipher.encrypt(nonce, data, label)
 
-    def decrypt(self, label: bytes, blob: bytes) -> bytes:
+    def decrypt(self, label: bytes, blob: bytes | memoryview) -> bytes:
         try:
             return self.cipher.decrypt(blob[:NONCE_BYTES], blob[NONCE_BYTES:], label)
         except (InvalidTag, ValueError) as error:
