@@ -4,9 +4,11 @@ import base64
 import contextlib
 import hashlib
 import re
+import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cache
 
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError, ConnectTimeoutError, HTTPClientError, SSLError
@@ -24,6 +26,9 @@ CONNECT_TIMEOUT_SECONDS, READ_TIMEOUT_SECONDS, ATTEMPTS = 5.0, 30.0, 3
 
 RETRY_SECONDS = 1.0
 MAX_CONNECTIONS = 8
+
+CLIENT_LOCK = threading.Lock()
+"""Clients are safe to use from several threads; making them is not."""
 
 ERROR_CODE = re.compile(r"[A-Za-z0-9.]{1,64}")
 RANGE_NOT_SATISFIABLE = 416
@@ -67,8 +72,8 @@ class S3Target(Target):
     ) -> None:
         """Nothing is sent yet. `prefix` is empty or ends with a slash."""
         self.bucket, self.prefix, self.attempts = bucket.bucket, prefix, attempts
-        with translate_client_errors("the settings"):
-            self.client = Session().create_client(
+        with CLIENT_LOCK, translate_client_errors("the settings"):
+            self.client = get_session().create_client(
                 "s3",
                 endpoint_url=bucket.endpoint,
                 aws_access_key_id=bucket.access_key,
@@ -171,6 +176,12 @@ class S3Target(Target):
         except RequestFailed:
             return False
         return answer.get("ObjectLockConfiguration", {}).get("ObjectLockEnabled") == "Enabled"
+
+
+@cache
+def get_session() -> Session:
+    """Return the process's session, which makes further clients fast. It keeps no settings of a bucket."""
+    return Session()
 
 
 @contextlib.contextmanager
