@@ -1,10 +1,10 @@
 """Reading the chunks of a disk in order, several at once."""
 
 import collections
-import itertools
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 
+from worker.backups.batches import split_batches
 from worker.backups.manifests import DiskEntry
 from worker.backups.repository import Repository
 
@@ -20,7 +20,7 @@ def read_chunks(repository: Repository, disk: DiskEntry) -> Iterator[tuple[int, 
     pending: collections.deque[tuple[Batch, Future[list[bytes]]]] = collections.deque()
     with ThreadPoolExecutor(THREADS, "backup read") as pool:
         try:
-            for batch in split_chunks(repository, disk):
+            for batch in split_batches(repository.list_chunks(disk), BATCH_BYTES // disk.chunk_size):
                 pending.append((batch, pool.submit(repository.read_chunks, [name for _, name in batch])))
                 if len(pending) >= MAX_BATCHES_AHEAD:
                     yield from take_batch(pending)
@@ -28,12 +28,6 @@ def read_chunks(repository: Repository, disk: DiskEntry) -> Iterator[tuple[int, 
                 yield from take_batch(pending)
         finally:
             pool.shutdown(cancel_futures=True)
-
-
-def split_chunks(repository: Repository, disk: DiskEntry) -> Iterator[Batch]:
-    chunks = repository.list_chunks(disk)
-    while batch := list(itertools.islice(chunks, BATCH_BYTES // disk.chunk_size)):
-        yield batch
 
 
 def take_batch(pending: collections.deque[tuple[Batch, Future[list[bytes]]]]) -> Iterator[tuple[int, bytes]]:

@@ -10,11 +10,13 @@ import threading
 import time
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import zstandard
 
+from worker.backups.batches import split_batches
 from worker.backups.errors import Damaged, ObjectNotFound, StoreError
 from worker.backups.index import ChunkIndex, Location
 from worker.backups.keys import RepositoryKey
@@ -29,6 +31,9 @@ MAX_CHUNK_BYTES = 4 * 1024**2
 
 MAX_GAP_BYTES = 64 * 1024
 """Bytes between two chunks that are read as well, because that is faster than another request."""
+
+INDEX_THREADS, MAX_INDEXES_AHEAD = 4, 64
+"""Threads that read index objects, and index objects in memory."""
 
 DESCRIPTION_OBJECT = "repository"
 
@@ -92,13 +97,21 @@ class Repository:
         names = {name.rpartition("/")[2] for name in self.target.list("index")}
         known = self.index.list_packs()
         self.index.remove_packs(known - names)
-        for name in names - known:
-            with contextlib.suppress(ObjectNotFound):
-                self.index.add_pack(name, unpack_index(self.read_object(f"index/{name}")))
+        with ThreadPoolExecutor(INDEX_THREADS, "backup index") as pool:
+            for batch in split_batches(names - known, MAX_INDEXES_AHEAD):
+                for name, index in zip(batch, pool.map(self.read_index, batch), strict=True):
+                    if index is not None:
+                        self.index.add_pack(name, unpack_index(index))
         self.index.set_garbage(pack for _, garbage in self.read_all("garbage") for pack in garbage["packs"])
         for name, chunks in self.read_all("damaged"):
             pack = name.rpartition("/")[2]
             self.index.set_damaged((pack, bytes.fromhex(chunk)) for chunk in chunks)
+
+    def read_index(self, pack: str) -> bytes | None:
+        """Return the pack's index object, or None when it was deleted meanwhile."""
+        with contextlib.suppress(ObjectNotFound):
+            return self.read_object(f"index/{pack}")
+        return None
 
     def write_pack(self, entries: list[tuple[bytes, bytes]]) -> int:
         """Store a pack with these entries (name, encrypted content), then its index object; return their bytes. Without

@@ -3,10 +3,14 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from worker.backups.batches import split_batches
 from worker.backups.errors import Damaged, ObjectNotFound
 from worker.backups.live_chunks import list_tables, mark_live
 from worker.backups.manifests import ZERO_CHUNK
 from worker.backups.repository import Repository, iterate_names
+
+BATCH_CHUNKS = 16
+"""Chunks that are in memory. Neighbors among them are read by one request."""
 
 
 @dataclass
@@ -32,12 +36,14 @@ def verify(
     result.damaged_chunks.update(table for tables in unreadable.values() for table in tables)
     total = repository.index.count_live()
     count = round(total * ratio)
-    for name in repository.index.sample_live(count):
-        result.chunks_checked += 1
-        if not is_intact(repository, name):
-            result.damaged_chunks.add(name.hex())
-        if progress:
-            progress(result.chunks_checked, count)
+    for names in split_batches(repository.index.sample_live(count), BATCH_CHUNKS):
+        blobs = repository.read_blobs(names)
+        for name in names:
+            result.chunks_checked += 1
+            if not is_intact(repository, name, blobs.get(name)):
+                result.damaged_chunks.add(name.hex())
+            if progress:
+                progress(result.chunks_checked, count)
     if result.damaged_chunks:
         result.damaged_points |= find_points(repository, result.damaged_chunks)
     for chunk in result.damaged_chunks:
@@ -45,10 +51,10 @@ def verify(
     return result
 
 
-def is_intact(repository: Repository, name: bytes) -> bool:
+def is_intact(repository: Repository, name: bytes, blob: memoryview | None) -> bool:
     """Return whether the chunk is stored and has the content of its name."""
     try:
-        return repository.key.name_chunk(repository.read_chunk(name)) == name
+        return repository.key.name_chunk(repository.decode(name, blob or repository.read_blob(name))) == name
     except Damaged:
         return False
 
