@@ -104,6 +104,33 @@ def test_wrong_settings_fail_every_call(s3_server, s3_folder, key, fault):
             assert text not in str(caught.value)
 
 
+def test_certificates_are_verified(standalone_file_server, file_server_authority, s3_server, monkeypatch, tmp_path):
+    """Also those of an operator's own authority, when the environment has it."""
+    bucket = replace(s3_server.get_bucket(), endpoint=standalone_file_server.url(""))
+    with pytest.raises(TargetFailed, match="certificate is not accepted"):
+        S3Target(bucket, **LIMITS).check_bucket()
+    (tmp_path / "ca.pem").write_text(file_server_authority.pem)
+    monkeypatch.setenv("AWS_CA_BUNDLE", str(tmp_path / "ca.pem"))
+    s3.get_session.cache_clear()
+    with pytest.raises(TargetFailed, match="404"):
+        S3Target(bucket, read_timeout=10, attempts=1).check_bucket()
+    s3.get_session.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("path_style", "url"),
+    [
+        (True, "https://s3.example.com/backups/folder/points/one"),
+        (False, "https://backups.s3.example.com/folder/points/one"),
+    ],
+)
+def test_bucket_is_named_in_path_or_host_name(s3_server, path_style, url):
+    bucket = replace(s3_server.get_bucket(), endpoint="https://s3.example.com", path_style=path_style)
+    target = S3Target(bucket, "folder/")
+    signed = target.client.generate_presigned_url("get_object", target.get_arguments("points/one"))
+    assert signed.partition("?")[0] == url
+
+
 @pytest.mark.parametrize("fault", [500, 503, 507, 403, "slow", "lost"])
 def test_failing_server_fails_the_backup(repository, s3_proxy, node, fault):
     """The earlier point stays, and the next backup is right."""
