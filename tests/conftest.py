@@ -38,6 +38,7 @@ pytest_plugins = [
     "tests.support.local_hypervisor",
     "tests.support.installation",
     "tests.support.file_server",
+    "tests.support.rclone_remotes",
     "tests.support.s3_server",
     "tests.support.programs",
     "tests.support.slow_proofs",
