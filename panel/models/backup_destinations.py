@@ -26,7 +26,8 @@ class BackupDestination(TimestampMixin, Model):
 
     name: Mapped[str] = mapped_column(String(64), unique=True)
     storage_type: Mapped[str] = mapped_column(String(16))
-    """`local`: a directory that every worker reaches under the same path. `s3`: a bucket."""
+    """`local`: a directory that every worker reaches under the same path. `s3`: a bucket.
+    `rclone`: a remote of rclone, whose configuration every worker has."""
     config_text: Mapped[str] = mapped_column("config", EncryptedText)
     """JSON. It may have secrets, so no interface returns it."""
     enabled: Mapped[bool] = mapped_column(default=True)

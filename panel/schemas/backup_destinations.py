@@ -6,7 +6,7 @@ from panel.core.messages import message
 from panel.schemas.base import Bool, In, Int, Name, Out, Patch, Text, Time, describe
 from panel.schemas.hypervisors import EXAMPLE_ID, FOLDER_RULE
 
-BACKUP_STORAGE_TYPES = ("local", "s3")
+BACKUP_STORAGE_TYPES = ("local", "s3", "rclone")
 DESTINATION_STATUSES = ("unknown", "available", "unavailable")
 MAX_BANDWIDTH_LIMIT = 100_000
 """MiB per second."""
@@ -24,6 +24,9 @@ PREFIX_RULE = validate.Regexp(
     error=message("Must be a folder such as backups/panel, without slashes at its ends."),
 )
 REGION_RULE = validate.Regexp(r"\A[A-Za-z0-9-]+\Z", error=message("Only letters, digits and hyphens are allowed."))
+REMOTE_RULE = validate.Regexp(
+    r"\A[A-Za-z0-9_][A-Za-z0-9_.-]*\Z", error=message("Only letters, digits, dots, hyphens and underscores.")
+)
 KEY_RULE = validate.Regexp(r"\A[!-~]+\Z", error=message("Must be printable characters without spaces."))
 
 
@@ -42,7 +45,9 @@ class DestinationConfig(In):
     bucket = Text(rules=[BUCKET_RULE], **describe("`s3`: an existing bucket.", "panel-backups"))
     path_prefix = Text(
         rules=[PREFIX_RULE],
-        **describe("`s3`: folder in the bucket, without slashes at its ends. Empty: the whole bucket.", "backups"),
+        **describe(
+            "`s3`, `rclone`: folder in the bucket or remote, without slashes at its ends. Empty: all of it.", "backups"
+        ),
     )
     region = Text(maximum=64, rules=[REGION_RULE], **describe("`s3`: region. Default `us-east-1`.", "eu-central-1"))
     path_style = Bool(
@@ -51,6 +56,11 @@ class DestinationConfig(In):
         )
     )
     access_key = Text(rules=[KEY_RULE], **describe("`s3`: id of the access key.", "BACKUPS7EXAMPLE"))
+    remote = Text(
+        maximum=64,
+        rules=[REMOTE_RULE],
+        **describe("`rclone`: name of a remote in the configuration of rclone, which every worker has.", "offsite"),
+    )
     secret_key = Text(
         **describe(
             "`s3`: secret of the access key, required with a new `access_key`. Blank: the present one.",
@@ -75,7 +85,10 @@ def build_fields(*, required):
         "storage_type": fields.String(
             required=required,
             validate=validate.OneOf(BACKUP_STORAGE_TYPES),
-            **describe("Kind of storage. `local`: a directory. `s3`: a bucket of an S3 server.", "local"),
+            **describe(
+                "Kind of storage. `local`: a directory. `s3`: a bucket of an S3 server. `rclone`: a remote of rclone.",
+                "local",
+            ),
         ),
         "config": Config(
             DestinationConfig,

@@ -6,8 +6,12 @@ from typing import Any
 from panel.core.errors import Invalid
 from panel.core.messages import message
 
-REQUIRED_SETTINGS = {"local": ("path",), "s3": ("endpoint", "bucket", "access_key", "secret_key")}
-OPTIONAL_SETTINGS = {"local": (), "s3": ("path_prefix", "region", "path_style")}
+REQUIRED_SETTINGS = {
+    "local": ("path",),
+    "s3": ("endpoint", "bucket", "access_key", "secret_key"),
+    "rclone": ("remote",),
+}
+OPTIONAL_SETTINGS = {"local": (), "s3": ("path_prefix", "region", "path_style"), "rclone": ("path_prefix",)}
 SECRET_OWNERS = {"secret_key": "access_key"}
 """Secret → the setting that it belongs to."""
 

@@ -87,7 +87,7 @@ def test_slow_server_fails_the_check(api_as, path, s3_proxy, monkeypatch):
     assert run_check(api_as, path) == (
         ["reachability"],
         False,
-        "The storage cannot be reached: no answer in time.",
+        "The storage cannot be used: no answer in time.",
     )
 
 

@@ -14,6 +14,7 @@ CHECK_FOLDER = "check"
 """Folder in the destination with the objects of checks."""
 
 BUCKET_LIMITS = {"read_timeout": 3.0, "attempts": 1}
+REMOTE_LIMITS = {"command_timeout": 8.0}
 """Shorter than those of backups, because a request waits for the result."""
 
 AUTHENTICATION_CODES = {
@@ -32,7 +33,8 @@ def check_storage(storage_type, config, repository_id):
     storage should have, or None."""
     if storage_type == "local":
         return check_folder(config, repository_id)
-    return check_bucket(config, repository_id), {}
+    check = check_bucket if storage_type == "s3" else check_remote
+    return check(config, repository_id), {}
 
 
 def check_folder(config, repository_id):
@@ -69,6 +71,21 @@ def check_bucket(config, repository_id):
     return steps
 
 
+def check_remote(config, repository_id):
+    target = build_target("rclone", config, CHECK_FOLDER, **REMOTE_LIMITS)
+    try:
+        target.check_access()
+        if repository_id:
+            build_target("rclone", config, repository_id, **REMOTE_LIMITS).stat(DESCRIPTION_OBJECT)
+    except TargetFailed as error:
+        return [build_failed_step(REACHABILITY, error.reason)]
+    except ObjectNotFound:
+        return [build_failed_step(REACHABILITY, BACKUPS_MISSING)]
+    reason = find_write_failure(target)
+    last = build_failed_step(WRITE_ACCESS, reason) if reason else build_passed_step(WRITE_ACCESS)
+    return [build_passed_step(REACHABILITY), last]
+
+
 def find_failed_step(error):
     """Return what the server's answer is about."""
     if error.status is None or error.status >= 500:
@@ -100,10 +117,10 @@ def build_passed_step(name):
 
 def build_failed_step(name, reason, *, is_folder=False):
     labels = {
-        REACHABILITY: message("The storage cannot be reached: {reason}.", reason=reason),
+        REACHABILITY: message("The storage cannot be used: {reason}.", reason=reason),
         AUTHENTICATION: message("The storage does not accept the access key: {reason}.", reason=reason),
         BUCKET: message("The bucket cannot be used: {reason}.", reason=reason),
-        WRITE_ACCESS: message("Nothing can be stored in the bucket: {reason}.", reason=reason),
+        WRITE_ACCESS: message("Nothing can be stored there: {reason}.", reason=reason),
     }
     folder_labels = {
         REACHABILITY: message("The directory cannot be used: {reason}.", reason=reason),
