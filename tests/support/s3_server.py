@@ -86,7 +86,7 @@ class FaultProxy:
     """Passes requests on to the server, and makes a fault of those that `set_fault` names."""
 
     def __init__(self, server):
-        self.upstream, self.requests = server.endpoint.removeprefix("http://"), []
+        self.upstream = server.endpoint.removeprefix("http://")
         self.clear()
         proxy = self
 
@@ -122,9 +122,8 @@ class FaultProxy:
 
     def handle(self, request):
         body = request.rfile.read(int(request.headers.get("Content-Length", 0)))
-        self.requests.append((request.command, request.path))
         fault = None
-        if self.remaining and request.command in (self.method or request.command) and self.part in request.path:
+        if self.remaining and self.method in ("", request.command) and self.part in request.path:
             fault, self.remaining = self.fault, self.remaining - 1
         if isinstance(fault, int):
             answer = b"<Error><Code>AccessDenied</Code></Error>" if fault == 403 else b""

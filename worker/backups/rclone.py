@@ -49,10 +49,14 @@ class RcloneTarget(Target):
 
     def put(self, name: str, data: bytes) -> None:
         """Store a file under another name, and rename it when it is complete, where uploads are not atomic anyway."""
-        with tempfile.NamedTemporaryFile(prefix="backup-") as file:
-            file.write(data)
-            file.flush()
-            self.run(name, "copyto", "--no-check-dest", "--ignore-times", file.name, self.find_path(name))
+        path = self.find_path(name)
+        try:
+            with tempfile.NamedTemporaryFile(prefix="backup-") as file:
+                file.write(data)
+                file.flush()
+                self.run(name, "copyto", "--no-check-dest", "--ignore-times", file.name, path)
+        except OSError as error:
+            raise RcloneFailed(name, "the worker cannot write a temporary file") from error
 
     def get(self, name: str, offset: int = 0, length: int | None = None) -> bytes:
         options = [f"--offset={offset}"] + ([] if length is None else [f"--count={length}"])
@@ -69,7 +73,7 @@ class RcloneTarget(Target):
             files = self.run(folder, "lsf", "--recursive", "--files-only", f"{self.root}/objects/{folder}")
         except NothingFound:
             return
-        for file in files.decode().splitlines():
+        for file in files.decode(errors="replace").splitlines():
             if OBJECT_NAME.fullmatch(file):  # incomplete files have a dot
                 yield f"{folder}/{file}"
 
