@@ -292,7 +292,7 @@ def test_pages_offer_and_show_internet_access(browser_as, connected, microvm_bod
     assert "100.96.0.2" in browser_as("admin").get(f"/admin/microvms/{microvm.id}").text
 
 
-def test_pages_show_why_internet_access_is_off(browser_as, connected, create_microvm, api_as):
+def test_pages_show_reasons_of_internet_access_that_is_off(browser_as, connected, create_microvm, api_as):
     unasked, asked = create_microvm(), create_microvm(allow_internet_access=True)
 
     def find_reasons(microvm):

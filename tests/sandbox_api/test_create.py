@@ -140,7 +140,7 @@ def test_first_available_location_is_the_default(call, cast, second_location, im
     assert get_row(call("POST", "/v2/sandboxes", {"templateID": "base"}).json).group_id == cast.location.id
 
 
-def test_refusal_names_why_no_location_takes_sandboxes(call, cast, image):
+def test_refusal_names_reason_of_missing_location(call, cast, image):
     def refuse():
         answer = call("POST", "/v2/sandboxes", {"templateID": "base"})
         assert (answer.status_code, answer.json["error_code"]) == (422, "no_microvm_node")

@@ -4,6 +4,7 @@ Callers have been authorized; ids were fetched through their owner.
 """
 
 from panel.services.microvms import (
+    boots,
     connectors,
     expiry,
     guest_reports,
@@ -34,6 +35,7 @@ from panel.services.microvms.state_reports import purge_expired
 
 __all__ = [
     "SIZES",
+    "boots",
     "connectors",
     "create",
     "destroy",

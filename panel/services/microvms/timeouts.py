@@ -41,8 +41,8 @@ def begin(microvm: Microvm, *, is_pending: bool = False) -> None:
 def on_guest_reports(microvm_ids: Collection[str]) -> None:
     """Let the pending time-outs of running micro VMs count from now, because their guests are ready. Their first boot
     has succeeded."""
-    is_awaited = or_(Microvm.is_timeout_pending, Microvm.boot_ends_at.is_not(None))
-    query = select(Microvm).where(Microvm.id.in_(microvm_ids), is_awaited, Microvm.state == "running")
+    is_pending = or_(Microvm.is_timeout_pending, Microvm.boot_ends_at.is_not(None))
+    query = select(Microvm).where(Microvm.id.in_(microvm_ids), is_pending, Microvm.state == "running")
     for microvm in session.scalars(with_lock(query.order_by(Microvm.id), of=Microvm)):
         begin(microvm)
         microvm.boot_ends_at = None
