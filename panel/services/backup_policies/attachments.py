@@ -1,6 +1,8 @@
 """Attaching instances to policies."""
 
-from sqlalchemy import Select, select
+from collections.abc import Iterable
+
+from sqlalchemy import Select, func, select
 from sqlalchemy.orm import load_only
 
 from panel.core.db import session
@@ -26,6 +28,20 @@ def select_available_instances(account: Access | Account) -> Select[Instance]:
     attached = select(BackupPolicyInstance.instance_id)
     query = select(Instance).where(account.visible_rows(Instance), Instance.id.not_in(attached))
     return query.options(SHOWN_COLUMNS).order_by(Instance.display_name, Instance.id)
+
+
+def find_attached(instance: Instance) -> BackupPolicy | None:
+    """Return the policy of the instance: one of its owner or of the platform."""
+    link = session.get(BackupPolicyInstance, instance.id)
+    return link.policy if link else None
+
+
+def count_instances(policies: Iterable[BackupPolicy], account: Access | Account) -> dict[str, int]:
+    """Return how many instances that the account may see are attached to each policy, by its id."""
+    link = BackupPolicyInstance
+    query = select(link.policy_id, func.count()).join(Instance, Instance.id == link.instance_id)
+    query = query.where(link.policy_id.in_([policy.id for policy in policies]), account.visible_rows(Instance))
+    return {policy_id: count for policy_id, count in session.execute(query.group_by(link.policy_id))}
 
 
 def attach(policy: BackupPolicy, instance: Instance) -> None:

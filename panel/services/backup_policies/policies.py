@@ -1,6 +1,6 @@
 """Create, find, change and delete backup policies."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from sqlalchemy import Select, select
@@ -34,13 +34,29 @@ def get(policy_id: str, account: Access | Account | None = None) -> BackupPolicy
     return policy
 
 
+def map_names(ids: Iterable[str]) -> dict[str, str]:
+    """Return the names of these policies, as far as they exist."""
+    policy_ids = set(ids)
+    if not policy_ids:
+        return {}
+    rows = session.execute(select(BackupPolicy.id, BackupPolicy.name).where(BackupPolicy.id.in_(policy_ids)))
+    return {policy_id: name for policy_id, name in rows}
+
+
 def create(account: Access | Account | None, *, timezone: str = "UTC", **values: Any) -> BackupPolicy:
     """Create a policy of the account, or of the platform."""
-    policy = BackupPolicy(account_id=account.id if account else None, timezone=timezone, **replace_nulls(values))
-    ensure_valid(policy)
-    policy.next_run_at = find_next_run(policy, clock.now())
+    policy = build(timezone=timezone, **values)
+    policy.account_id = account.id if account else None
     session.add(policy)
     session.flush()
+    return policy
+
+
+def build(*, timezone: str, **values: Any) -> BackupPolicy:
+    """Return a policy that is not stored. Raise Invalid when its values do not fit together."""
+    policy = BackupPolicy(timezone=timezone, **replace_nulls(values))
+    ensure_valid(policy)
+    policy.next_run_at = find_next_run(policy, clock.now())
     return policy
 
 
