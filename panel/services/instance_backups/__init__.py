@@ -4,6 +4,7 @@ from panel.services.instance_backups.create import (
     create,
     ensure_disk_known,
     find_previous,
+    get_new_backup_destination,
     list_other_checkpoints,
     on_instance_destroyed,
     record_complete,
@@ -23,6 +24,7 @@ from panel.services.instance_backups.read import (
     get_chain,
     get_of_instance,
     listing,
+    map_open_tasks,
     set_protected,
 )
 
@@ -36,10 +38,12 @@ __all__ = [
     "find_previous",
     "get",
     "get_chain",
+    "get_new_backup_destination",
     "get_of_instance",
     "get_outcome_error",
     "list_other_checkpoints",
     "listing",
+    "map_open_tasks",
     "on_instance_destroyed",
     "record_complete",
     "record_failed",

@@ -40,11 +40,7 @@ def create(
     policy_id: str | None = None,
 ) -> tuple[InstanceBackup, Task]:
     """Create the backup's row and its task; return both. The first enabled destination of the node is used."""
-    ensure_allowed(instance, "backup", by_operator=True)
-    forges.ensure_not_active(instance)
-    if find_open_backup(instance):
-        raise make_problem(TASK_RUNNING)
-    destination = get_destination(instance)
+    destination = get_new_backup_destination(instance)
     backup = InstanceBackup(
         account_id=instance.account_id,
         repository=get_or_create_repository(destination, instance.account_id),
@@ -72,6 +68,15 @@ def create(
         arguments={"backup_id": backup.id},
     )
     return backup, task
+
+
+def get_new_backup_destination(instance: Instance) -> BackupDestination:
+    """Return where a new backup of the instance is stored. Raise for every reason why none can be requested now."""
+    ensure_allowed(instance, "backup", by_operator=True)
+    forges.ensure_not_active(instance)
+    if find_open_backup(instance):
+        raise make_problem(TASK_RUNNING)
+    return get_destination(instance)
 
 
 def find_open_backup(instance: Instance) -> str | None:

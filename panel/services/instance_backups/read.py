@@ -1,6 +1,6 @@
 """Find backups, and protect them."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -11,6 +11,7 @@ from panel.core.db import session
 from panel.core.errors import Conflict, NotFound
 from panel.core.messages import message
 from panel.models import Account, BackupDestination, Instance, InstanceBackup, Task
+from panel.models.tasks import OPEN_STATUSES
 from panel.services.access import Access
 
 NO_BACKUP_MESSAGE = message("No such backup.")
@@ -134,6 +135,15 @@ def get_chain(backup: InstanceBackup) -> list[InstanceBackup]:
         chain.append(parent)
         parent = others.get(parent.parent_backup_id or "")
     return chain
+
+
+def map_open_tasks(backups: Iterable[InstanceBackup]) -> dict[str, Task]:
+    """Return the tasks that create these backups, by the backup's id."""
+    instance_ids = {backup.instance_id for backup in backups if backup.status == "creating"}
+    if not instance_ids:
+        return {}
+    conditions = Task.resource_id.in_(instance_ids), Task.kind == "backup_create", Task.status.in_(OPEN_STATUSES)
+    return {task.arguments["backup_id"]: task for task in session.scalars(select(Task).where(*conditions))}
 
 
 def set_protected(backup: InstanceBackup, protected: bool) -> InstanceBackup:
