@@ -16,9 +16,12 @@ CURRENCY_SYMBOLS = {"EUR": "€", "USD": "$", "GBP": "£", "JPY": "¥", "INR": "
 
 def format_datetime(moment: datetime, zone: str = "UTC", language: str = DEFAULT_LANGUAGE) -> str:
     """Return date and time in the time zone."""
+    return f"{format_date(moment, zone, language)}, {to_local_time(moment, zone):%H:%M:%S %Z}"
+
+
+def format_date(moment: datetime, zone: str = "UTC", language: str = DEFAULT_LANGUAGE) -> str:
     local = to_local_time(moment, zone)
-    date = f"{local:%a %d %b %Y}" if language == DEFAULT_LANGUAGE else format_skeleton("yMMMEd", local, locale=language)
-    return f"{date}, {local:%H:%M:%S %Z}"
+    return f"{local:%a %d %b %Y}" if language == DEFAULT_LANGUAGE else format_skeleton("yMMMEd", local, locale=language)
 
 
 def format_time(moment: datetime, zone: str = "UTC", language: str = DEFAULT_LANGUAGE) -> str:

@@ -46,6 +46,7 @@ def init_app(app):
         "timeago": lambda moment: relative_times.build_timeago_tag(moment, get_viewer_timezone()),
         "relative_times": relative_times.list_script_texts,
         "format_datetime": lambda moment: formatting.format_datetime(moment, *get_viewer_locale()),
+        "format_date": lambda moment, zone: formatting.format_date(moment, zone, translation.get_request_language()),
         "format_time": lambda moment: formatting.format_time(moment, *get_viewer_locale()),
         "format_time_seconds": lambda moment: formatting.format_time_seconds(moment, get_viewer_timezone()),
         "are_prices_shown": are_prices_shown,
