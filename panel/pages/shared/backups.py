@@ -1,0 +1,33 @@
+"""What the pages of backups have in common in both areas."""
+
+from panel.services import backup_policies, instance_backups
+from panel.web.translation import gettext as _
+
+
+def build_rows_context(backups):
+    """Return what the rows of these backups show."""
+    return {
+        "backup_tasks": instance_backups.map_open_tasks(backups),
+        "policy_names": backup_policies.map_names(backup.policy_id for backup in backups if backup.policy_id),
+        "find_backup_errors": find_backup_errors,
+        "has_changing_backups": any(
+            backup.status == "creating" or backup.deletion in ("queued", "running") for backup in backups
+        ),
+    }
+
+
+def find_backup_errors(backup):
+    """Return why each action on the backup is refused now, or None."""
+    deleted = _("The backup is being deleted.") if backup.is_claimed else None
+    incomplete = None if backup.created else _("The backup is not complete.")
+    gone = _("The instance was destroyed.") if backup.instance_deleted else _("The instance is in another account now.")
+    without_instance = None if backup.instance else gone
+    creating = _("The backup is not complete yet.") if backup.status == "creating" else None
+    protected = _("Remove the protection first.") if backup.protected else None
+    return {
+        "restore": deleted or incomplete or without_instance,
+        "image": deleted or incomplete,
+        "protect": deleted,
+        "delete": deleted or creating or protected,
+        "retry": deleted or without_instance,
+    }
