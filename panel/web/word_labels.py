@@ -20,6 +20,7 @@ WORD_LABELS = {
     "attached": lazy_gettext("Attached"),
     "available": lazy_gettext("Available"),
     "cancelled": lazy_gettext("Cancelled"),
+    "backups": lazy_gettext("Backups"),
     "building": lazy_gettext("Building"),
     "closed": lazy_gettext("Closed"),
     "completed": lazy_gettext("Completed"),

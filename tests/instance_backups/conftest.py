@@ -3,6 +3,7 @@
 import pytest
 
 from tests.support.backups import (  # noqa: F401  (fixtures)
+    add_row,
     back_up,
     destination,
     find_backup,

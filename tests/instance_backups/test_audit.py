@@ -18,6 +18,12 @@ from panel.web import audit_view
         ("admin.backup_storage.test", "Test backup destination"),
         ("user.instance_backup_policy.attach_instance", "Attach to backup policy"),
         ("admin.backup_operation.reconcile", "Reconcile backup operation"),
+        ("instances.back_up", "Back up"),
+        ("backups.retry", "Back up"),
+        ("backups.restore", "Restore backup"),
+        ("backups.delete_selected", "Delete backups"),
+        ("backups.create_image", "Create image"),
+        ("backup_policies.reset_failures", "Clear failures"),
     ],
 )
 def test_backup_actions_have_labels(rolled_back_app, action, label):

@@ -8,32 +8,7 @@ from panel.core import clock
 from panel.core.db import session
 from panel.models import Image, InstanceBackup
 from panel.services import backup_destinations
-from panel.services.instance_backups.create import get_or_create_repository
 from tests.support.team import add_member  # noqa: F401  (fixture)
-
-
-@pytest.fixture
-def add_row(rolled_back_app, destination, cast):
-    """Return a function that adds a complete backup without a point: `add_row("nightly", size=5)`."""
-
-    def add(name, *, caller="owner", instance_id="0199c0a8-0000-7000-8000-00000000000a", age=0, **values):
-        place = values.pop("destination", destination)
-        account = getattr(cast, caller)
-        backup = InstanceBackup(
-            account_id=account.id,
-            repository=get_or_create_repository(place, account.id),
-            destination=place,
-            instance_id=instance_id,
-            **{"recorded_name": "Shop", "recorded_hostname": "shop.example.com", "backup_type": "full"} | values,
-            name=name,
-            created_at=clock.now() - timedelta(days=age),
-        )
-        backup.status = values.get("status", "complete")
-        session.add(backup)
-        session.commit()
-        return backup
-
-    return add
 
 
 @pytest.fixture

@@ -1,10 +1,14 @@
 """A destination for backups of a running machine, and helpers for the routes of backups."""
 
+from datetime import timedelta
+
 import pytest
 
+from panel.core import clock
 from panel.core.db import session
 from panel.models import BackupDestination, InstanceBackup
 from panel.services import backup_destinations
+from panel.services.instance_backups.create import get_or_create_repository
 from panel.workflows import waiting
 from tests.support.task_queue import run_queued_calls
 
@@ -58,3 +62,27 @@ def back_up(api_as, path, run_tasks):
 def find_backup(rolled_back_app):
     """Return a function that reads the row of a backup again, or returns None."""
     return lambda row: session.get(InstanceBackup, row["id"], populate_existing=True)
+
+
+@pytest.fixture
+def add_row(rolled_back_app, destination, cast):
+    """Return a function that adds a complete backup without a point: `add_row("nightly", size=5)`."""
+
+    def add(name, *, caller="owner", instance_id="0199c0a8-0000-7000-8000-00000000000a", age=0, **values):
+        place = values.pop("destination", destination)
+        account = getattr(cast, caller)
+        backup = InstanceBackup(
+            account_id=account.id,
+            repository=get_or_create_repository(place, account.id),
+            destination=place,
+            instance_id=instance_id,
+            **{"recorded_name": "Shop", "recorded_hostname": "shop.example.com", "backup_type": "full"} | values,
+            name=name,
+            created_at=clock.now() - timedelta(days=age),
+        )
+        backup.status = values.get("status", "complete")
+        session.add(backup)
+        session.commit()
+        return backup
+
+    return add

@@ -19,4 +19,10 @@ SEARCH_RESULTS = (
 )
 instances.register(bp)
 
-from panel.pages.customer.instances import actions, bulk, listing, new  # noqa: E402, F401  (they add their pages to bp)
+from panel.pages.customer.instances import (  # noqa: E402  (they add their pages to bp)
+    actions,  # noqa: F401
+    backups,  # noqa: F401
+    bulk,  # noqa: F401
+    listing,  # noqa: F401
+    new,  # noqa: F401
+)

@@ -20,7 +20,7 @@ from panel.pages.shared.area import (
     tab_url,
 )
 from panel.pages.shared.console_views import list_console_errors
-from panel.pages.shared.instances import docker_tab, media, network_tab, operator_tabs, snapshots_tab
+from panel.pages.shared.instances import backups_tab, docker_tab, media, network_tab, operator_tabs, snapshots_tab
 from panel.pages.shared.instances.power_buttons import iter_power_buttons, power_url
 from panel.schemas.constants import KEYMAPS
 from panel.schemas.guests import PushKeysIn
@@ -49,6 +49,8 @@ INSTANCE_TABS = (
     "activity",
     "settings",
 )
+CUSTOMER_TABS = ("backups",)
+"""Tabs that only customers have."""
 MAX_RECENT = 5
 BOOT_ORDERS = (
     ("disk", lazy_gettext("Disk")),
@@ -68,7 +70,7 @@ def list_boot_orders(instance):
 @route("GET", "/<instance_id>", can="instances.view", endpoint="show", defaults={"tab": "overview"})
 @route("GET", "/<instance_id>/<tab>", can="instances.view", endpoint="tab")
 def show(instance_id, tab):
-    if tab not in INSTANCE_TABS:
+    if tab not in list_tabs():
         abort(404)
     try:
         context = build_context(instance_id, tab)
@@ -84,6 +86,14 @@ def show_media_tab(instance_id):
     return render(
         INSTANCE_TEMPLATES[get_endpoint_prefix()], "media", password=None, **build_context(instance_id, "media")
     )
+
+
+def list_tabs():
+    """Return the names of the tabs, in their order."""
+    if is_operator_area():
+        return INSTANCE_TABS
+    place = INSTANCE_TABS.index("snapshots") + 1
+    return (*INSTANCE_TABS[:place], *CUSTOMER_TABS, *INSTANCE_TABS[place:])
 
 
 def redirect_if_destroyed(instance_id):
@@ -103,7 +113,7 @@ def build_context(instance_id, tab, **extra):
     context = {
         "instance": instance,
         "tab": tab,
-        "tabbed": [(word_label(name), tab_url(instance, name), name == tab) for name in INSTANCE_TABS],
+        "tabbed": [(word_label(name), tab_url(instance, name), name == tab) for name in list_tabs()],
         "power_buttons": list(iter_power_buttons(instance)),
         "power_url": partial(power_url, instance),
         "console_refusals": list_console_errors(instance, permission_error("instances.console"), is_operator_area()),
@@ -137,6 +147,8 @@ def build_context(instance_id, tab, **extra):
         )
     if tab == "snapshots":
         context |= snapshots_tab.build_context(instance)
+    if tab == "backups" and not is_operator_area():
+        context |= backups_tab.build_context(instance)
     if tab == "apps":
         context |= docker_tab.build_context(instance)
     if tab == "network":
