@@ -220,6 +220,9 @@ WELL_FORMED_PAGES = [
     "/ssh-keys/new",
     "/profile",
     "/profile/security",
+    "/backups",
+    "/backup-policies",
+    "/backup-policies/new",
     "/search?q=x",
 ]
 
@@ -255,6 +258,7 @@ LIST_PAGE_PERMISSIONS = {
     "/ssh-keys": "ssh_keys.manage",
     "/user-scripts": "user_scripts.manage",
     "/sandbox-keys": "microvm.manage",
+    "/backup-policies": "backup_policies.manage",
     "/webhooks": "webhooks.manage",
     "/projects": "projects.manage",
 }

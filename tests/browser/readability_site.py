@@ -9,9 +9,12 @@ from waitress import create_server
 from panel.app import create_app
 from panel.core import clock, context
 from panel.core.db import session
-from panel.models import Task
+from panel.models import InstanceBackup, Task
 from panel.ratelimit import windows
+from panel.schemas.backup_policies import DEFAULTS
 from panel.services import (
+    backup_destinations,
+    backup_policies,
     disks,
     docker_deployments,
     instances,
@@ -27,6 +30,7 @@ from panel.services import (
     volumes,
 )
 from panel.services import settings as app_settings
+from panel.services.instance_backups.create import get_or_create_repository
 from panel.services.microvms import profiles
 from panel.services.webhooks import subscriptions
 from tests.browser.windows import open_window
@@ -104,7 +108,12 @@ class ReadabilitySite:
         profiles.create(hypervisor_id=self.app.cast.node.id)
         place = {"location_id": instance.group_id, "image_id": image.id}
         microvm = microvms.create(owner, name=LONG_NAME, actor=owner.email, **place)
+        backup, policy = create_backups(owner, instance)
         session.commit()
+        yield "restore", f"/backups/{backup.id}/restore"
+        yield "backup image", f"/backups/{backup.id}/image"
+        yield "policy", f"/backup-policies/{policy.id}"
+        yield "policy form", f"/backup-policies/{policy.id}/edit"
         yield "microvm", f"/microvms/{microvm.id}"
         yield "instance", f"/instances/{instance.id}"
         yield "app", f"/instances/{instance.id}/apps/{app.id}/logs"
@@ -124,6 +133,38 @@ class ReadabilitySite:
                 for task_id in args:
                     runner.run(task_id, "test-worker")
         session.expire_all()
+
+
+def create_backups(owner, instance):
+    """Create backups in every state, which no storage has. Return a complete one, and the instance's policy."""
+    policy = backup_policies.create(owner, **DEFAULTS | {"name": LONG_NAME, "retention_mode": "gfs", "keep_daily": 7})
+    policy.failures, policy.last_error = 2, LONG_NAME
+    backup_policies.attach(policy, instance)
+    destination = backup_destinations.create(name="b" * 64, storage_type="local", config={"path": "/srv/backups"})
+    shared = {
+        "account_id": owner.id,
+        "repository": get_or_create_repository(destination, owner.id),
+        "destination": destination,
+        "instance_id": instance.id,
+        "recorded_name": LONG_NAME,
+        "recorded_hostname": instance.hostname,
+        "name": LONG_NAME,
+        "description": LONG_NAME,
+        "policy_id": policy.id,
+        "statistics": {"bytes_read": 2**40, "bytes_stored": 2**39},
+        "size": 2**39,
+        "backup_type": "incremental",
+    }
+    disks = [{"id": disk.id, "name": disk.name, "position": 0, "size": disk.size * 2**30} for disk in instance.disks]
+    done = {"status": "complete", "chain_reason": "previous_missing", "consistency": "crash", "disks": disks}
+    backups = [
+        InstanceBackup(**shared, **values)
+        for values in (done, done | {"delete_claimed_at": clock.now()}, {"status": "failed", "error": LONG_NAME}, {})
+    ]
+    backups[0].protected = True
+    session.add_all(backups)
+    session.flush()
+    return backups[0], policy
 
 
 @pytest.fixture(scope="module")

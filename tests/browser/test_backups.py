@@ -1,0 +1,88 @@
+"""Backups in a real browser: one is made and restored while its page stays open; a policy is written by keyboard."""
+
+import re
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.browser.running_installation import CUSTOMER, sign_in
+
+pytestmark = [pytest.mark.browser, pytest.mark.processes]
+
+ADMIN_PATH = "/api/v1/hypervisor/backup-storages"
+MAX_TABS = 30
+
+
+@pytest.fixture
+def destination(running_installation, tmp_path):
+    """A storage for the backups of the installation."""
+    token = running_installation.run_panel("token", "admin").strip()
+    body = {"name": "backups-1", "storage_type": "local", "config": {"path": str(tmp_path)}}
+    status, answer = running_installation.call("POST", ADMIN_PATH, body, token)
+    assert status < 300, answer
+
+
+def focus_by_tab(page, name):
+    """Press Tab until the field with this name has the focus."""
+    for _number in range(MAX_TABS):
+        page.keyboard.press("Tab")
+        if page.evaluate("document.activeElement.name") == name:
+            return
+    raise AssertionError(f"{name} is not reached.")
+
+
+def test_backup_is_made_restored_and_scheduled(page, running_installation, destination, screenshot):
+    customer = running_installation.customer
+    instance, task = customer.deploy()
+    customer.wait_for_task(task)
+    name = customer.call("GET", f"/api/instance/{instance}")["display_name"]
+    sign_in(page, running_installation, CUSTOMER)
+    page.goto(f"{running_installation.url}/instances/{instance}")
+    page.get_by_role("link", name="Backups", exact=True).last.click()
+    expect(page.get_by_text("No backup yet")).to_be_visible()
+    page.locator("#back-up [name=name]").fill("before the upgrade")
+    page.get_by_role("button", name="Back up now").click()
+    row = page.get_by_role("row", name=re.compile("before the upgrade"))
+    expect(row).to_be_visible()
+    page.evaluate("window.isSamePage = true")
+    expect(row).to_contain_text("Complete")
+    expect(row).to_contain_text("Consistent")
+    assert page.evaluate("window.isSamePage"), "the page was not reloaded"
+    screenshot("tab")
+
+    row.get_by_role("button", name="Actions for before the upgrade").click()
+    row.get_by_role("link", name="Restore").click()
+    page.get_by_role("button", name="Restore backup").click()
+    expect(page.locator("#typed")).to_be_focused()
+    page.locator("#typed").fill(name)
+    screenshot("restore")
+    page.locator("#typed").press("Enter")
+    expect(page.locator("#toasts")).to_contain_text("Restore requested.")
+    expect(page.get_by_role("row", name=re.compile("before the upgrade"))).to_be_visible()
+    expect(page.get_by_role("region", name="Running task")).to_have_count(0)
+    [restore] = [row for row in customer.call("GET", "/api/tasks")["data"] if row["kind"] == "backup_restore"]
+    assert customer.wait_for_task(restore["id"])["status"] == "completed"
+    assert customer.call("GET", f"/api/instance/{instance}")["state"] == "running"
+
+    page.goto(f"{running_installation.url}/backup-policies/new")
+    count_after_a_year = page.locator("#simulation tbody tr").last.locator("td").nth(1)
+    expect(count_after_a_year).to_have_text("7")
+    page.locator("[name=name]").focus()
+    page.keyboard.type("nightly")
+    focus_by_tab(page, "retention_count")
+    page.keyboard.press("Control+a")
+    page.keyboard.type("30")
+    expect(page.locator("#simulation")).to_contain_text("(30 backups)")
+    expect(page.locator("[name=retention_count]")).to_be_focused()
+    page.keyboard.press("Shift+Tab")
+    page.keyboard.press("ArrowDown")
+    expect(page.locator("[name=retention_count]")).to_be_hidden()
+    expect(count_after_a_year).not_to_have_text("30")
+    focus_by_tab(page, "keep_daily")
+    screenshot("simulation")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", name="nightly")).to_be_visible()
+    page.locator("[name=instance_ids]").focus()
+    page.keyboard.press("Space")
+    page.keyboard.press("Enter")
+    expect(page.locator("#detach")).to_contain_text(name)
