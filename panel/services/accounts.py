@@ -5,14 +5,14 @@ from typing import Any
 
 from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerificationError
-from sqlalchemy import Select, func, or_, select
+from sqlalchemy import Select, delete, func, or_, select
 from sqlalchemy.orm import joinedload, selectinload, undefer
 
 from panel.core import clock
 from panel.core.db import Model, session
 from panel.core.errors import Conflict, Invalid
 from panel.core.messages import Message, join_messages, message, plural_message
-from panel.models import Account, Image, Member, Microvm, MicrovmImage
+from panel.models import Account, BackupRepository, Image, Member, Microvm, MicrovmImage
 from panel.schemas.constants import ACCOUNT_LIMITS
 from panel.services import one_time_tokens, operators
 from panel.services.crud import get_or_404, update_fields
@@ -127,11 +127,13 @@ def remove(account: Account) -> None:
             reason="owns_resources",
         )
     operators.ensure_one_left(account)
+    session.execute(delete(BackupRepository).where(BackupRepository.account_id == account.id))  # they have no backups
     session.delete(account)
     session.flush()
 
 
 OWNED_RESOURCE_LABELS: dict[str, Callable[[int], Message]] = {
+    "instance_backups": lambda count: plural_message("{count} backup", "{count} backups", count=count),
     "images": lambda count: plural_message("{count} image", "{count} images", count=count),
     "instances": lambda count: plural_message("{count} instance", "{count} instances", count=count),
     "members": lambda count: plural_message("{count} team member", "{count} team members", count=count),
@@ -145,11 +147,12 @@ OWNED_RESOURCE_LABELS: dict[str, Callable[[int], Message]] = {
 
 def describe_owned_resources(account: Account) -> str:
     """Return the resources that must not be deleted with the account, with counts: rows of every table whose foreign
-    key does not cascade, images (their files would stay), live micro VMs and members of its team. Empty when there are
-    none."""
+    key does not cascade, except repositories of backups, images (their files would stay), live micro VMs and members of
+    its team. Empty when there are none."""
     columns = [
         key.parent
         for table in Model.metadata.sorted_tables
+        if table is not BackupRepository.__table__
         for key in table.foreign_keys
         if key.column.table is Account.__table__ and key.ondelete is None
     ]
