@@ -2,26 +2,60 @@
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
-from sqlalchemy import Select, exists, or_, select
+from sqlalchemy import Select, exists, func, or_, select
+from sqlalchemy import delete as delete_rows
+from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import selectinload
 
 from panel.core import jobs
 from panel.core.db import on_commit, session
 from panel.core.errors import Conflict
 from panel.core.messages import message
-from panel.models import BackupDestination, BackupRepository, Hypervisor
+from panel.models import BackupDestination, BackupRepository, Hypervisor, InstanceBackup
 from panel.models.backup_destinations import destination_hypervisors
 from panel.services.backup_destination_settings import merge_settings
 from panel.services.crud import ensure_unique_name, get_all_or_422, get_or_404, update_fields
 
 CHECK_FUNCTION = "worker.tasks.backup_destinations.check"
+IN_USE_MESSAGE = message("Backups are stored there. Delete them first.")
 
 
-def listing() -> Select[BackupDestination]:
+class DestinationContents(NamedTuple):
+    """What a destination has: repositories, backups, and the bytes that these backups have added."""
+
+    repositories: int = 0
+    backups: int = 0
+    size: int = 0
+
+
+def listing(search: str = "") -> Select[BackupDestination]:
     query = select(BackupDestination).options(selectinload(BackupDestination.hypervisors))
+    if search:
+        query = query.where(BackupDestination.name.icontains(search, autoescape=True))
     return query.order_by(BackupDestination.name, BackupDestination.id)
+
+
+def select_names() -> Select[str, str]:
+    """Select the id and name of each destination, for a choice field."""
+    return select(BackupDestination.id, BackupDestination.name).order_by(BackupDestination.name)
+
+
+def select_unavailable() -> Select[BackupDestination]:
+    conditions = BackupDestination.enabled, BackupDestination.status == "unavailable"
+    return select(BackupDestination).where(*conditions).order_by(BackupDestination.name)
+
+
+def count_contents(destination_ids: Iterable[str]) -> dict[str, DestinationContents]:
+    """Return what each of the destinations has, by id."""
+    ids = list(destination_ids)
+    repository_id, backup_id = BackupRepository.destination_id, InstanceBackup.destination_id
+    repositories = select(repository_id, func.count()).where(repository_id.in_(ids)).group_by(repository_id)
+    backups = select(backup_id, func.count(), func.sum(InstanceBackup.size)).where(backup_id.in_(ids))
+    counts = dict(session.execute(repositories).all())
+    sums = {row_id: (count, int(size)) for row_id, count, size in session.execute(backups.group_by(backup_id))}
+    return {row_id: DestinationContents(counts.get(row_id, 0), *sums.get(row_id, (0, 0))) for row_id in ids}
 
 
 def select_for_hypervisor(hypervisor: Hypervisor) -> Select[BackupDestination]:
@@ -87,11 +121,15 @@ def get_hypervisors(ids: Sequence[str]) -> list[Hypervisor]:
 
 
 def delete(destination: BackupDestination) -> None:
-    """Delete a destination without repositories. Nothing in its storage is deleted."""
-    if session.scalar(select(BackupRepository.id).where(BackupRepository.destination_id == destination.id).limit(1)):
-        raise Conflict(message("Backups are stored there. Delete them first."), reason="destination_in_use")
-    session.delete(destination)
-    session.flush()
+    """Delete a destination without backups, and the keys of its repositories. Nothing in its storage is deleted."""
+    if session.scalar(select(InstanceBackup.id).where(InstanceBackup.destination_id == destination.id).limit(1)):
+        raise Conflict(IN_USE_MESSAGE, reason="destination_in_use")
+    try:
+        with session.begin_nested():
+            session.execute(delete_rows(BackupRepository).where(BackupRepository.destination_id == destination.id))
+            session.delete(destination)
+    except IntegrityError:  # a backup was requested in the meantime
+        raise Conflict(IN_USE_MESSAGE, reason="destination_in_use") from None
 
 
 def check_later(destination: BackupDestination) -> None:

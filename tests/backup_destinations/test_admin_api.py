@@ -7,8 +7,9 @@ import pytest
 from sqlalchemy import text
 
 from panel.core.db import session
-from panel.models import BackupDestination, BackupRepository
+from panel.models import BackupDestination, BackupRepository, InstanceBackup
 from panel.workflows import waiting
+from tests.support.cast import UNKNOWN_ID
 from worker.backups.targets import LocalTarget
 from worker.tasks import backup_destinations as worker_tasks
 
@@ -233,21 +234,45 @@ def test_periodic_check_covers_enabled_destinations(api_as, create, folder):
     assert api_as("admin", "GET", off).json["data"]["status"] == "unknown"
 
 
-def test_used_destination_is_not_deleted(api_as, create, cast):
-    path = create()
+@pytest.fixture
+def repository(create, cast):
+    """The owner's repository in a new destination."""
+    create()
     destination = session.query(BackupDestination).one()
     repository = BackupRepository(destination=destination, account_id=cast.owner.id, key="secret text")
     session.add(repository)
     session.commit()
+    return repository
+
+
+def test_used_destination_is_not_deleted(api_as, repository, cast):
     assert "secret text" not in session.scalar(text("select key from backup_repositories"))
+    path = f"/api/v1/hypervisor/backup-storage/{repository.destination_id}"
+    names = {"recorded_name": "Shop", "recorded_hostname": "shop", "name": "nightly", "instance_id": UNKNOWN_ID}
+    backup = InstanceBackup(account_id=cast.owner.id, repository=repository, backup_type="full", **names)
+    backup.destination = repository.destination
+    session.add(backup)
+    session.commit()
     answer = api_as("admin", "DELETE", path)
     assert (answer.status_code, answer.json["reason"]) == (409, "destination_in_use")
-    session.delete(repository)
+    assert session.query(BackupRepository).count() == 1
+    session.delete(backup)
     session.commit()
     assert api_as("admin", "DELETE", path).status_code == 200
     for method in ("GET", "PATCH", "DELETE"):
         assert api_as("admin", method, path, json={} if method == "PATCH" else None).status_code == 404
     assert api_as("admin", "POST", f"{path}/test").status_code == 404
+
+
+def test_destination_without_backups_is_deleted_with_its_repositories(api_as, repository, folder, run_tasks):
+    run_tasks()
+    stored = folder / repository.id / "stored"
+    stored.parent.mkdir()
+    stored.touch()
+    path = f"/api/v1/hypervisor/backup-storage/{repository.destination_id}"
+    assert api_as("admin", "DELETE", path).status_code == 200
+    assert session.query(BackupRepository).count() == session.query(BackupDestination).count() == 0
+    assert stored.exists(), "what is stored there stays"
 
 
 def test_list_needs_a_constant_number_of_queries(api_as, create, queries, cast):
