@@ -19,6 +19,7 @@ from panel.schemas.instance_backups import (
     AdminInstanceBackupQuery,
     BackupIdsIn,
     BackupProtectionIn,
+    BackupRestoreFormOut,
     BackupRestoreIn,
     InstanceBackupIn,
     InstanceBackupOut,
@@ -249,6 +250,46 @@ def admin_restore_in_place(body, instance_id, backup_id):
     task = backup_restore.run(instances.get(instance_id), backup, actor=kit.get_current_actor(), **body)
     kit.set_message("Restore requested.")
     return {"task_id": task.id}
+
+
+@admin.get(
+    "/instance/<instance_id>/backups/<backup_id>/restore",
+    op="restore_backup_form",
+    can=READ_PERMISSION,
+    out=BackupRestoreFormOut,
+)
+def admin_show_restore_form(instance_id, backup_id):
+    """Get what a form for restoring a backup needs.
+
+    For each attached disk of the instance: whether the backup has a disk that can replace it, or why not. The
+    hypervisor is not asked, so that a restore can still be refused.
+    """
+    instance, backup = instances.get(instance_id), get_backup(instance_id, backup_id)
+    targets = backup_restores.list_possible_targets(instance, backup)
+    return {
+        "backup": backup,
+        **describe_problem(backup_restores.find_problem(instance, backup)),
+        "disks": [
+            {
+                "id": target.disk.id,
+                "name": target.disk.name,
+                "position": target.disk.position,
+                "size": target.disk.size * backup_restores.BYTES_PER_GIB,
+                "stored_size": target.archive["size"] if target.archive else None,
+                **describe_problem(target.problem),
+            }
+            for target in targets
+        ],
+    }
+
+
+def describe_problem(problem):
+    """Return whether restoring is possible: it is without a problem."""
+    return {
+        "restorable": problem is None,
+        "reason": problem and problem.reason,
+        "message": problem and problem.message,
+    }
 
 
 @admin.delete(

@@ -219,6 +219,27 @@ class BackupRestoreIn(In):
     )
 
 
+class RestoreTargetOut(Out):
+    id = fields.String(**describe("Disk id, for `target_disk_id`.", EXAMPLE_ID))
+    name = fields.String(**describe("Name of the disk on its hypervisor.", "vm-1-disk-0"))
+    position = fields.Integer(**describe("Position of the disk; 0 is the first.", 0))
+    size = fields.Integer(**describe("Size of the disk in bytes.", 10737418240))
+    stored_size = fields.Integer(
+        allow_none=True, **describe("Size of the stored disk in bytes; null without one.", 10737418240)
+    )
+    restorable = fields.Boolean(**describe("Whether the backup has a disk that can replace it.", True))
+    reason = fields.String(allow_none=True, **describe("Reason code why not.", None))
+    message = fields.String(allow_none=True, **describe("The reason as a sentence.", None))
+
+
+class BackupRestoreFormOut(Out):
+    backup = fields.Nested(AdminInstanceBackupOut, **describe("The backup."))
+    restorable = fields.Boolean(**describe("Whether it can be restored now, as far as the panel knows.", True))
+    reason = fields.String(allow_none=True, **describe("Reason code why not.", None))
+    message = fields.String(allow_none=True, **describe("The reason as a sentence.", None))
+    disks = fields.List(fields.Nested(RestoreTargetOut), **describe("The attached disks of the instance."))
+
+
 class BackupProtectionIn(In):
     protected = Bool(required=True, **describe("Whether the backup cannot be deleted.", True))
 

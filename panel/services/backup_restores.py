@@ -1,12 +1,13 @@
 """Restore backups: in place, or as an image."""
 
+from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import func, select
 
 from panel.core import jobs
 from panel.core.db import session
-from panel.core.errors import Conflict, Invalid
+from panel.core.errors import Conflict, Invalid, Problem
 from panel.core.messages import message
 from panel.core.task_kinds import task_kind
 from panel.models import Disk, Hypervisor, Image, Instance, InstanceBackup, Task
@@ -22,6 +23,41 @@ task_kind("backup_image", "Image from a backup")
 BYTES_PER_GIB = 1024**3
 NODE_TASK_KINDS = ("backup_create", "backup_restore")
 """Kinds of tasks that copy disks between a node and a destination."""
+
+
+@dataclass(frozen=True)
+class RestoreTarget:
+    """An attached disk, and the stored disk that can replace it, or why there is none."""
+
+    disk: Disk
+    archive: dict[str, Any] | None
+    problem: Problem | None
+
+
+def list_possible_targets(instance: Instance, backup: InstanceBackup) -> list[RestoreTarget]:
+    """Return a target for each attached disk."""
+    targets = []
+    for disk in instance.disks:
+        if disk.attached:
+            archive = problem = None
+            try:
+                archive = find_archive(instance, backup, disk)
+            except Invalid as error:
+                problem = error
+            targets.append(RestoreTarget(disk, archive, problem))
+    return targets
+
+
+def find_problem(instance: Instance, backup: InstanceBackup) -> Problem | None:
+    """Return why no disk of the instance can be restored at present, as far as the panel knows, or None."""
+    try:
+        ensure_restorable(backup)
+        ensure_allowed(instance, "restore")
+        blockers.ensure_disks_free(instance)
+        ensure_node_available(instance.hypervisor)
+    except Problem as problem:
+        return problem
+    return None
 
 
 def restore(instance: Instance, backup: InstanceBackup, *, actor: str, target_disk_id: str | None = None) -> Task:
