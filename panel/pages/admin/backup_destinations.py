@@ -1,0 +1,173 @@
+"""Where backups of instances are stored."""
+
+from functools import partial
+
+from flask import Blueprint, request, url_for
+
+from panel.auth.browser_session import require_page_permission
+from panel.core.db import session
+from panel.pages.admin.destination_kinds import DESTINATION_KINDS, get_kind
+from panel.schemas.backup_destinations import BackupDestinationIn, BackupDestinationPatch
+from panel.services import backup_destinations, hypervisors
+from panel.web.audit_view import audit_label
+from panel.web.forms import Form
+from panel.web.htmx import build_action_response, flash_message, redirect_to, render
+from panel.web.page_registry import NavigationEntry
+from panel.web.paging import Page
+from panel.web.translation import gettext as _
+from panel.web.translation import lazy_gettext, translate
+from panel.workflows import destination_check
+
+bp = Blueprint("admin_backup_destinations", __name__, url_prefix="/admin/backup-destinations")
+NAVIGATION = NavigationEntry(
+    "platform",
+    "Backup destinations",
+    "admin_backup_destinations.index",
+    icon="device-floppy",
+    permission="admin:hypervisors:read",
+    position=70,
+)
+READ_PERMISSION, WRITE_PERMISSION = "admin:hypervisors:read", "admin:hypervisors:write"
+CHECK_STEP_LABELS = {
+    "reachability": lazy_gettext("The storage can be reached"),
+    "authentication": lazy_gettext("The credentials are accepted"),
+    "write_access": lazy_gettext("An object can be written, read and deleted"),
+}
+"""Labels of the steps of a check. Other names are shown as they are."""
+
+
+@bp.get("")
+@require_page_permission(READ_PERMISSION)
+def index():
+    search = request.args.get("search", "")[:255]
+    page = Page(backup_destinations.listing(search))
+    contents = backup_destinations.count_contents(destination.id for destination in page)
+    return render(
+        "admin/backup_destinations/index.html",
+        "rows",
+        page=page,
+        contents=contents,
+        get_kind=get_kind,
+        filtered=bool(search),
+    )
+
+
+@bp.get("/new")
+@require_page_permission(WRITE_PERMISSION)
+def new():
+    kind_name = get_requested_kind(request.args)
+    defaults = {"enabled": True, "bandwidth_limit": 0}
+    typed = {name: value for name, value in request.args.items() if name in ("name", "bandwidth_limit")}
+    initial = defaults | typed | {"storage_type": kind_name, "hypervisor_ids": request.args.getlist("hypervisor_ids")}
+    return form_page(build_form(BackupDestinationIn, kind_name, initial=initial), kind_name)
+
+
+@bp.post("/new")
+@require_page_permission(WRITE_PERMISSION)
+def create():
+    kind_name = get_requested_kind(request.form)
+    form = build_form(BackupDestinationIn, kind_name)
+    if form.submit(lambda **values: backup_destinations.create(**nest_config(kind_name, values))):
+        flash_message(_("Destination %(name)s added. A worker checks it.", name=form.result.name), "info")
+        return redirect_to(url_for(".show", destination_id=form.result.id))
+    return form_page(form, kind_name)
+
+
+def get_requested_kind(values):
+    """Return the kind that the form asks for, or the first."""
+    name = values.get("storage_type")
+    return name if name in DESTINATION_KINDS else next(iter(DESTINATION_KINDS))
+
+
+def build_form(schema, kind_name, initial=None):
+    """Return the form with the fields of the kind's settings beside the others. A change needs none of them."""
+    is_change = schema is BackupDestinationPatch
+    config_schema = partial(get_kind(kind_name).config_schema, partial=is_change)
+    excluded = ("config", "storage_type") if is_change else ("config",)
+    return Form(partial(schema, exclude=excluded), config_schema, initial=initial)
+
+
+def nest_config(kind_name, values):
+    """Return the data of the form with the settings in `config`, if there are any."""
+    names = [field.name for field in get_kind(kind_name).fields]
+    config = {name: values.pop(name) for name in names if name in values}
+    return values | ({"config": config} if config else {})
+
+
+def form_page(form, kind_name, destination=None):
+    context = {
+        "destination": destination,
+        "kind": get_kind(kind_name),
+        "kinds": [(name, kind.label) for name, kind in DESTINATION_KINDS.items()],
+        "hypervisors": session.execute(hypervisors.select_names()).all(),
+    }
+    return render("admin/backup_destinations/form.html", "form", status=form.status, form=form, **context)
+
+
+@bp.get("/<destination_id>")
+@require_page_permission(READ_PERMISSION)
+def show(destination_id):
+    destination = backup_destinations.get(destination_id)
+    context = {
+        "contents": backup_destinations.count_contents([destination.id])[destination.id],
+        "kind": get_kind(destination.storage_type),
+        "step_labels": CHECK_STEP_LABELS,
+    }
+    return render("admin/backup_destinations/show.html", "live", destination=destination, **context)
+
+
+@bp.get("/<destination_id>/edit")
+@require_page_permission(WRITE_PERMISSION)
+def edit(destination_id):
+    destination = backup_destinations.get(destination_id)
+    names = ("name", "enabled", "bandwidth_limit", "hypervisor_ids")
+    initial = {name: getattr(destination, name) for name in names}
+    form = build_form(BackupDestinationPatch, destination.storage_type, initial=initial)
+    return form_page(form, destination.storage_type, destination)
+
+
+@bp.post("/<destination_id>/edit")
+@require_page_permission(WRITE_PERMISSION)
+def update(destination_id):
+    destination = backup_destinations.get(destination_id)
+    kind_name = destination.storage_type
+    form = build_form(BackupDestinationPatch, kind_name)
+    if form.submit(lambda **values: backup_destinations.update(destination, **nest_config(kind_name, values))):
+        flash_message(_("Destination %(name)s saved.", name=destination.name))
+        return redirect_to(url_for(".show", destination_id=destination_id))
+    return form_page(form, kind_name, backup_destinations.get(destination_id))
+
+
+@bp.post("/<destination_id>/<any(enable, disable):action>")
+@require_page_permission(WRITE_PERMISSION)
+@audit_label("Enable or disable backup destination")
+def switch(destination_id, action):
+    destination = backup_destinations.update(backup_destinations.get(destination_id), enabled=action == "enable")
+    if destination.enabled:
+        text = _("New backups can be stored in %(name)s.", name=destination.name)
+    else:
+        text = _("New backups are not stored in %(name)s.", name=destination.name)
+    return build_action_response(text, url_for(".show", destination_id=destination_id))
+
+
+@bp.post("/<destination_id>/test")
+@require_page_permission(WRITE_PERMISSION)
+@audit_label("Test backup destination")
+def test(destination_id):
+    destination = destination_check.run(backup_destinations.get(destination_id))
+    if destination.status == "available":
+        text, level = _("%(name)s is available.", name=destination.name), "success"
+    else:
+        reason = translate(destination.status_detail)
+        text, level = _("%(name)s is not available: %(reason)s", name=destination.name, reason=reason), "danger"
+    return build_action_response(text, url_for(".show", destination_id=destination_id), level)
+
+
+@bp.post("/<destination_id>/delete")
+@require_page_permission(WRITE_PERMISSION)
+def delete(destination_id):
+    destination = backup_destinations.get(destination_id)
+    name = destination.name
+    backup_destinations.delete(destination)
+    flash_message(_("Destination %(name)s removed from the panel.", name=name))
+    return redirect_to(url_for(".index"))
