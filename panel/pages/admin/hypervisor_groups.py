@@ -8,7 +8,7 @@ from panel.auth import permissions_in_use
 from panel.auth.browser_session import require_page_permission
 from panel.core.db import session
 from panel.schemas.hypervisors import HypervisorGroupIn, HypervisorGroupPatch
-from panel.services import catalog, hypervisors
+from panel.services import backup_policies, catalog, hypervisors
 from panel.web.forms import Form
 from panel.web.htmx import build_action_response, flash_message, redirect_to, render
 from panel.web.page_registry import NavigationEntry
@@ -119,6 +119,7 @@ def form_page(form, group=None):
         form=form,
         group=group,
         plan_group_options=session.execute(catalog.select_plan_group_names()).all(),
+        backup_policies=session.execute(backup_policies.select_platform_names()).all(),
         switches=list_available_switches(),
         families=permissions_in_use.list_used_families(),
     )

@@ -7,6 +7,8 @@ from panel.services.backup_policies.attachments import (
     detach,
     detach_from_owner,
     find_attached,
+    list_default_locations,
+    map_policies,
     select_available_instances,
     select_instances,
 )
@@ -18,6 +20,8 @@ from panel.services.backup_policies.policies import (
     listing,
     map_names,
     reset_failures,
+    select_platform_names,
+    select_usable_names,
     update,
 )
 from panel.services.backup_policies.simulation import Simulation, simulate
@@ -34,11 +38,15 @@ __all__ = [
     "detach_from_owner",
     "find_attached",
     "get",
+    "list_default_locations",
     "listing",
     "map_names",
+    "map_policies",
     "reset_failures",
     "select_available_instances",
     "select_instances",
+    "select_platform_names",
+    "select_usable_names",
     "simulate",
     "update",
 ]

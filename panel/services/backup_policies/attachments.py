@@ -1,6 +1,6 @@
 """Attaching instances to policies."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from sqlalchemy import Select, func, select
 from sqlalchemy.orm import load_only
@@ -8,7 +8,7 @@ from sqlalchemy.orm import load_only
 from panel.core.db import session
 from panel.core.errors import Conflict, Invalid
 from panel.core.messages import message
-from panel.models import Account, BackupPolicy, BackupPolicyInstance, Instance
+from panel.models import Account, BackupPolicy, BackupPolicyInstance, HypervisorGroup, Instance
 from panel.services.access import Access
 
 SHOWN_COLUMNS = load_only(Instance.display_name, Instance.hostname)
@@ -36,12 +36,26 @@ def find_attached(instance: Instance) -> BackupPolicy | None:
     return link.policy if link else None
 
 
-def count_instances(policies: Iterable[BackupPolicy], account: Access | Account) -> dict[str, int]:
-    """Return how many instances that the account may see are attached to each policy, by its id."""
+def count_instances(policies: Iterable[BackupPolicy], account: Access | Account | None = None) -> dict[str, int]:
+    """Return how many instances are attached to each policy, by its id, as far as the account may see them."""
     link = BackupPolicyInstance
     query = select(link.policy_id, func.count()).join(Instance, Instance.id == link.instance_id)
-    query = query.where(link.policy_id.in_([policy.id for policy in policies]), account.visible_rows(Instance))
+    query = query.where(link.policy_id.in_([policy.id for policy in policies]))
+    if account:
+        query = query.where(account.visible_rows(Instance))
     return {policy_id: count for policy_id, count in session.execute(query.group_by(link.policy_id))}
+
+
+def map_policies(instance_ids: Iterable[str]) -> dict[str, BackupPolicy]:
+    """Return the policy of each of the instances that has one, by the instance's id."""
+    query = select(BackupPolicyInstance.instance_id, BackupPolicy).join(BackupPolicyInstance.policy)
+    return dict(session.execute(query.where(BackupPolicyInstance.instance_id.in_(list(instance_ids)))).all())
+
+
+def list_default_locations(policy: BackupPolicy) -> Sequence[HypervisorGroup]:
+    """Return the locations whose new instances are attached to the policy."""
+    query = select(HypervisorGroup).where(HypervisorGroup.default_backup_policy_id == policy.id)
+    return session.scalars(query.order_by(HypervisorGroup.display_name)).all()
 
 
 def attach(policy: BackupPolicy, instance: Instance) -> None:

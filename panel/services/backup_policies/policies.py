@@ -19,12 +19,32 @@ from panel.services.backup_policies.schedule import find_next_run
 SCHEDULE_FIELDS = {"full_backup_frequency", "full_backup_time", "full_backup_day"}
 
 
-def listing(account: Access | Account | None = None) -> Select[BackupPolicy]:
-    """Select policies by name: an account's own, or all for operators."""
+def listing(
+    account: Access | Account | None = None, *, search: str = "", is_platform: bool | None = None
+) -> Select[BackupPolicy]:
+    """Select policies by name: an account's own, or all for operators; only those of the platform or of customers with
+    `is_platform`."""
     query = select(BackupPolicy).order_by(BackupPolicy.name, BackupPolicy.id)
+    if is_platform is not None:
+        query = query.where(BackupPolicy.account_id.is_(None).is_(is_platform))
+    if search:
+        owners = BackupPolicy.account.has(Account.email.icontains(search, autoescape=True))
+        query = query.where(BackupPolicy.name.icontains(search, autoescape=True) | owners)
     if account is None:
         return query.options(joinedload(BackupPolicy.account))
     return query.where(account.visible_rows(BackupPolicy))
+
+
+def select_usable_names(account_id: str) -> Select[str, str]:
+    """Select the id and name of the policies to which an instance of the account can be attached."""
+    is_usable = BackupPolicy.account_id.is_(None) | (BackupPolicy.account_id == account_id)
+    return select(BackupPolicy.id, BackupPolicy.name).where(is_usable).order_by(BackupPolicy.name)
+
+
+def select_platform_names() -> Select[str, str]:
+    """Select the id and name of the platform's policies, for a choice field."""
+    query = select(BackupPolicy.id, BackupPolicy.name).where(BackupPolicy.account_id.is_(None))
+    return query.order_by(BackupPolicy.name)
 
 
 def get(policy_id: str, account: Access | Account | None = None) -> BackupPolicy:
