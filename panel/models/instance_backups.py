@@ -136,6 +136,11 @@ class InstanceBackup(TimestampMixin, Model):
         return "running" if self.delete_task.status == "running" else "queued"
 
     @property
+    def is_changing(self) -> bool:
+        """Whether a task will soon change it."""
+        return self.status == "creating" or self.deletion in ("queued", "running")
+
+    @property
     def instance_name(self) -> str:
         return self.instance.display_name if self.instance else self.recorded_name
 

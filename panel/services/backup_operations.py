@@ -1,6 +1,6 @@
 """Operations on backups as operators see them: the queue, and reconciling those whose outcome is not known."""
 
-from sqlalchemy import Select, or_, select
+from sqlalchemy import Select, func, or_, select
 
 from panel.core.db import lock_row, session
 from panel.core.errors import Conflict, NotFound
@@ -58,6 +58,10 @@ def select_unconfirmed() -> Select[InstanceBackup]:
     query = select(InstanceBackup).outerjoin(Task, Task.id == InstanceBackup.delete_task_id)
     is_over = or_(Task.id.is_(None), Task.status.not_in(OPEN_STATUSES))
     return query.where(InstanceBackup.delete_claimed_at.is_not(None), is_over).order_by(InstanceBackup.id)
+
+
+def count_unconfirmed() -> int:
+    return session.scalars(select_unconfirmed().with_only_columns(func.count()).order_by(None)).one()
 
 
 def describe_state(task: Task) -> str:

@@ -83,6 +83,9 @@ ADMIN_FORMS = [
     "hypervisors/new",
     "security-groups/new",
     "plans/new",
+    "backup-destinations/new",
+    "backup-policies/new",
+    "backups/missing",
 ]
 """Forms of operators, below /admin."""
 

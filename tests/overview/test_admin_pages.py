@@ -9,9 +9,22 @@ from uuid_utils import uuid7
 
 from panel.core import clock
 from panel.core.db import session
-from panel.models import DockerDeployment, Hypervisor, Instance, Iso, Snapshot, Storage, Subnet, Task
+from panel.models import (
+    DockerDeployment,
+    Hypervisor,
+    Instance,
+    InstanceBackup,
+    Iso,
+    Snapshot,
+    Storage,
+    Subnet,
+    Task,
+)
+from panel.schemas.backup_policies import DEFAULTS
 from panel.services import (
     audit,
+    backup_destinations,
+    backup_policies,
     instances,
     ip_sets,
     microvms,
@@ -23,6 +36,7 @@ from panel.services import (
     volume_plans,
     workers,
 )
+from panel.services.instance_backups.create import get_or_create_repository
 from panel.services.microvms import pools, profiles
 from tests.support.html_pages import PARTIAL_HEADERS, find_attention_items
 from tests.support.microvms import register_image
@@ -97,6 +111,15 @@ def page_ids(cast, deployed):
         "admin_microvm_images": {"image_id": microvm_image.id},
         "admin_volume_plans": {"group_id": plan.volume_plan_group_id, "plan_id": plan.id},
     }
+    destination = backup_destinations.create(name="b", storage_type="local", config={"path": "/nowhere"})
+    repository = get_or_create_repository(destination, cast.owner.id)
+    names = {"name": "nightly", "recorded_name": "Shop", "recorded_hostname": "shop", "backup_type": "full"}
+    backup = InstanceBackup(account_id=cast.owner.id, instance_id=deployed.id, repository=repository, **names)
+    backup.destination, backup.status = destination, "complete"
+    session.add(backup)
+    session.flush()
+    ids |= {"destination_id": destination.id, "backup_id": backup.id}
+    ids["policy_id"] = backup_policies.create(None, **DEFAULTS | {"name": "nightly", "retention_count": 1}).id
     session.commit()
     facts = {"name": "before", "status": "available", "cpu_cores": 1, "ram": 512, "disk_ids": []}
     session.add(Snapshot(instance_id=deployed.id, **facts))

@@ -7,6 +7,18 @@ ADDRESS_USES = {
     "used": lazy_gettext("In use"),
     "reserved": lazy_gettext("Reserved"),
 }
+FULL_READ_REASONS = {
+    "first_backup": lazy_gettext("The first backup"),
+    "requested": lazy_gettext("Requested"),
+    "chain_reset": lazy_gettext("The chain was reset"),
+    "no_checkpoint": lazy_gettext("The hypervisor does not know the last backup"),
+    "broken_bitmap": lazy_gettext("The record of changes was damaged"),
+    "stopped": lazy_gettext("No guest was running"),
+    "new_disk": lazy_gettext("The disk is new"),
+    "missing_chunks": lazy_gettext("Content was missing in the destination"),
+    "previous_missing": lazy_gettext("The last backup was deleted"),
+}
+"""Why a backup has read a disk completely."""
 HYPERVISOR_STATUSES = {
     "unknown": lazy_gettext("Unknown"),
     "up": lazy_gettext("Up"),

@@ -11,7 +11,7 @@ from panel.auth.browser_session import get_current_account, require_page_permiss
 from panel.core import clock
 from panel.core.db import session
 from panel.models import Hypervisor, HypervisorGroup, Image, Plan, Subnet
-from panel.services import hypervisors, overview, tasks
+from panel.services import backup_coverage, backup_destinations, hypervisors, overview, tasks
 from panel.web.htmx import render
 from panel.web.page_registry import NavigationEntry
 from panel.web.translation import gettext as _
@@ -138,6 +138,7 @@ def iter_findings(failed, failures):
             error=volume.error,
         )
         yield AttentionItem("danger", "database", title, text, url_for("admin_volumes.index", search=volume.name))
+    yield from iter_backup_findings()
     for storage in overview.list_full_storages():
         title = _(
             "Storage %(name)s on %(hypervisor)s is nearly full", name=storage.name, hypervisor=storage.hypervisor.name
@@ -161,6 +162,21 @@ def iter_findings(failed, failures):
         names = ", ".join(machine["name"] for machine in node.unmanaged_machines[:3])
         text = _("Not an instance of this panel: %(names)s.", names=names)
         yield AttentionItem("info", "help-circle", title, text, hypervisor_url(node))
+
+
+def iter_backup_findings():
+    """Yield items for unavailable destinations, and one for instances whose backups are overdue."""
+    for destination in session.scalars(backup_destinations.select_unavailable().limit(MAX_NAMED_ITEMS)):
+        title = _("Backup destination %(name)s is unavailable", name=destination.name)
+        address = url_for("admin_backup_destinations.show", destination_id=destination.id)
+        yield AttentionItem("danger", "device-floppy", title, destination.status_detail, address)
+    if overdue := backup_coverage.count_overdue():
+        title = ngettext(
+            "%(num)s running instance has no recent backup", "%(num)s running instances have no recent backup", overdue
+        )
+        days = backup_coverage.DEFAULT_MAX_AGE_DAYS
+        text = _("They have a backup policy, but no complete backup of the last %(days)d days.", days=days)
+        yield AttentionItem("warning", "archive", title, text, url_for("admin_instance_backups.missing", gap="overdue"))
 
 
 def iter_customer_failures():

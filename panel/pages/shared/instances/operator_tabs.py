@@ -7,9 +7,10 @@ from panel.schemas.base import In, Int, Text
 from panel.schemas.disks import DiskIn
 from panel.schemas.network import AddressesIn, BandwidthIn
 from panel.schemas.topology import TopologyIn
-from panel.services import instances, metrics, tasks
+from panel.services import backup_policies, instance_backups, instances, metrics, tasks
 from panel.services.instances import topology
 from panel.web.forms import Form
+from panel.web.paging import Page
 
 MAX_RECENT_TASKS = 10
 
@@ -34,6 +35,13 @@ def build_context(instance, tab):
         context["tasks"] = session.scalars(tasks.listing(resource_id=instance.id).limit(MAX_RECENT_TASKS)).all()
     if tab == "metrics":
         context["now"] = metrics.describe_now(instance)
+    if tab == "backups":
+        context["page"] = Page(instance_backups.listing(instance_id=instance.id))
+        context["policy"] = backup_policies.map_policies([instance.id]).get(instance.id)
+        context["policies"] = session.execute(backup_policies.select_usable_names(instance.account_id)).all()
+        context["backup_error"] = instances.REASON_MESSAGES.get(
+            instances.action_error(instance, "backup", by_operator=True)
+        )
     if tab == "storage":
         context |= {"add_disk_form": Form(DiskIn), "grow_form": Form(DiskGrowthForm)}
         context["sizes"] = [(disk.id, f"{disk.name}, {format_gib(disk.size)}") for disk in instance.disks]

@@ -44,13 +44,12 @@ INSTANCE_TABS = (
     "storage",
     "media",
     "snapshots",
+    "backups",
     "apps",
     "tasks",
     "activity",
     "settings",
 )
-CUSTOMER_TABS = ("backups",)
-"""Tabs that only customers have."""
 MAX_RECENT = 5
 BOOT_ORDERS = (
     ("disk", lazy_gettext("Disk")),
@@ -70,7 +69,7 @@ def list_boot_orders(instance):
 @route("GET", "/<instance_id>", can="instances.view", endpoint="show", defaults={"tab": "overview"})
 @route("GET", "/<instance_id>/<tab>", can="instances.view", endpoint="tab")
 def show(instance_id, tab):
-    if tab not in list_tabs():
+    if tab not in INSTANCE_TABS:
         abort(404)
     try:
         context = build_context(instance_id, tab)
@@ -86,14 +85,6 @@ def show_media_tab(instance_id):
     return render(
         INSTANCE_TEMPLATES[get_endpoint_prefix()], "media", password=None, **build_context(instance_id, "media")
     )
-
-
-def list_tabs():
-    """Return the names of the tabs, in their order."""
-    if is_operator_area():
-        return INSTANCE_TABS
-    place = INSTANCE_TABS.index("snapshots") + 1
-    return (*INSTANCE_TABS[:place], *CUSTOMER_TABS, *INSTANCE_TABS[place:])
 
 
 def redirect_if_destroyed(instance_id):
@@ -113,7 +104,7 @@ def build_context(instance_id, tab, **extra):
     context = {
         "instance": instance,
         "tab": tab,
-        "tabbed": [(word_label(name), tab_url(instance, name), name == tab) for name in list_tabs()],
+        "tabbed": [(word_label(name), tab_url(instance, name), name == tab) for name in INSTANCE_TABS],
         "power_buttons": list(iter_power_buttons(instance)),
         "power_url": partial(power_url, instance),
         "console_refusals": list_console_errors(instance, permission_error("instances.console"), is_operator_area()),

@@ -1,0 +1,231 @@
+"""All customers' backups of instances, and the instances that lack one."""
+
+from datetime import timedelta
+
+from flask import Blueprint, request, url_for
+from marshmallow import EXCLUDE, ValidationError
+
+from panel.auth.browser_session import get_current_account, get_current_actor, require_page_permission
+from panel.core.db import session
+from panel.core.errors import Invalid, Problem
+from panel.models import InstanceBackup
+from panel.pages.admin import labels
+from panel.schemas.instance_backups import AdminInstanceBackupQuery, BackupIdsIn
+from panel.services import (
+    backup_coverage,
+    backup_destinations,
+    backup_operations,
+    backup_policies,
+    instance_backups,
+    instances,
+)
+from panel.services.instance_backups.delete import count_results, describe_problem
+from panel.web.audit_view import audit_label, parse_day
+from panel.web.bulk_forms import is_confirmed
+from panel.web.forms import flatten_errors
+from panel.web.htmx import build_action_response, redirect_to, render
+from panel.web.instance_search_form import search_or_empty
+from panel.web.page_registry import NavigationEntry
+from panel.web.paging import Page
+from panel.web.translation import gettext as _
+from panel.web.translation import lazy_gettext
+from panel.workflows import backup_deletion, backup_reconciliation
+
+bp = Blueprint("admin_instance_backups", __name__, url_prefix="/admin/backups")
+NAVIGATION = NavigationEntry(
+    "customers",
+    "Backups",
+    "admin_instance_backups.index",
+    icon="archive",
+    permission="admin:instances:read",
+    position=25,
+)
+READ_PERMISSION, WRITE_PERMISSION = "admin:instances:read", "admin:instances:write"
+ORDERS = {
+    "oldest": {"sort": "created_at", "dir": "asc"},
+    "largest": {"sort": "size", "dir": "desc"},
+    "smallest": {"sort": "size", "dir": "asc"},
+    "name": {"sort": "name", "dir": "asc"},
+    "name_down": {"sort": "name", "dir": "desc"},
+}
+"""Orders besides the default, newest first."""
+DELETIONS = {"none": {"claim": "none"}, "claimed": {"claim": "claimed"}, "cleanup": {"issue": "cleanup_pending"}}
+UNCONFIRMED = "unconfirmed"
+"""The filter for deletions with an unknown outcome, which the API does not have."""
+RARE_FILTERS = ("backup_type", "protected", "instance_state", "deletion", "since", "until")
+"""Filters that the page shows only after a click, or while one of them is set."""
+MAX_AGES = (1, 2, 3, 7, 14, 30)
+"""Days after which a backup is no longer recent, as the page offers them."""
+RECONCILED_MESSAGES = {
+    "revoked": (lazy_gettext("The deletion had not begun, and will not."), "success"),
+    "done": (lazy_gettext("The backup was deleted."), "success"),
+    "not_done": (lazy_gettext("The backup was not deleted. You can delete it again."), "success"),
+    "unknown": (lazy_gettext("The destination does not answer, so the outcome is still unknown."), "warning"),
+}
+
+
+class BackupFilter(AdminInstanceBackupQuery):
+    """The filters of the API that the page takes as they are. Others and invalid ones are ignored."""
+
+    class Meta:
+        unknown = EXCLUDE
+        exclude = ("page", "per_page", "sort", "dir", "claim", "issue", "created_from", "created_to", "verification")
+
+
+@bp.get("")
+@require_page_permission(READ_PERMISSION)
+def index():
+    filters, deletion = parse_filters(), request.args.get("deletion")
+    query = instance_backups.listing(**filters, **ORDERS.get(request.args.get("order"), {}))
+    if deletion == UNCONFIRMED:
+        query = query.where(InstanceBackup.id.in_(select_unconfirmed_ids()))
+    context = {
+        "filtered": bool(filters) or deletion == UNCONFIRMED,
+        "destinations": session.execute(backup_destinations.select_names()).all(),
+        "has_rare_filters": any(request.args.get(name) for name in RARE_FILTERS),
+        "unconfirmed_count": backup_operations.count_unconfirmed(),
+    }
+    return render("admin/instance_backups/index.html", "rows", page=Page(query), **context)
+
+
+def parse_filters():
+    """Return the request's filters for the service."""
+    sent = {name: value for name, value in request.args.items() if value}
+    try:
+        filters = BackupFilter().load(sent)
+    except ValidationError as error:
+        filters = error.valid_data
+    zone = get_current_account().timezone
+    since, until = parse_day("since", zone), parse_day("until", zone)
+    filters |= {"created_from": since} if since else {}
+    filters |= {"created_to": until + timedelta(days=1, microseconds=-1)} if until else {}
+    return filters | DELETIONS.get(request.args.get("deletion"), {})
+
+
+def select_unconfirmed_ids():
+    return backup_operations.select_unconfirmed().with_only_columns(InstanceBackup.id).order_by(None)
+
+
+@bp.get("/missing")
+@require_page_permission(READ_PERMISSION)
+def missing():
+    """Show the running instances without a recent backup, and those without a policy."""
+    days = request.args.get("days", type=int)
+    days = days if days in MAX_AGES else backup_coverage.DEFAULT_MAX_AGE_DAYS
+    gap = request.args.get("gap") if request.args.get("gap") in backup_coverage.COVERAGE_GAPS else None
+    search = request.args.get("search", "")[:255]
+    query, search_error = search_or_empty(search=search)
+    page = Page(backup_coverage.select_gap(query, gap, days=days))
+    ids = [instance.id for instance in page]
+    context = {
+        "days": days,
+        "ages": MAX_AGES,
+        "filtered": bool(search or gap),
+        "search_error": search_error,
+        "policies": backup_policies.map_policies(ids),
+        "newest": backup_coverage.map_newest_backups(ids),
+    }
+    return render("admin/instance_backups/missing.html", "rows", page=page, **context)
+
+
+@bp.get("/<backup_id>")
+@require_page_permission(READ_PERMISSION)
+def show(backup_id):
+    backup = instance_backups.get(backup_id)
+    chain = instance_backups.get_chain(backup)
+    reasons = labels.FULL_READ_REASONS
+    return render("admin/instance_backups/show.html", "live", backup=backup, chain=chain, reasons=reasons)
+
+
+@bp.post("/<backup_id>/<any(protect, unprotect):action>")
+@require_page_permission(WRITE_PERMISSION)
+@audit_label("Protect backup")
+def protect(backup_id, action):
+    backup = instance_backups.set_protected(instance_backups.get(backup_id), action == "protect")
+    text = _("Backup protected from deletion.") if backup.protected else _("Protection removed.")
+    return build_action_response(text, url_for(".show", backup_id=backup_id))
+
+
+@bp.post("/<backup_id>/delete")
+@require_page_permission(WRITE_PERMISSION)
+@audit_label("Delete backup")
+def delete(backup_id):
+    backup_deletion.delete(instance_backups.get(backup_id), actor=get_current_actor())
+    return build_action_response(_("Deletion of the backup requested."), url_for(".index"), "info")
+
+
+@bp.post("/operations/<operation_id>/reconcile")
+@require_page_permission(WRITE_PERMISSION)
+@audit_label("Reconcile backup operation")
+def reconcile(operation_id):
+    """Find out what became of a deletion."""
+    state = backup_reconciliation.reconcile(backup_operations.get_operation(operation_id))
+    text, level = RECONCILED_MESSAGES[state]
+    return build_action_response(text, url_for(".index", deletion=UNCONFIRMED), level)
+
+
+@bp.post("/instances/<instance_id>/create")
+@require_page_permission(WRITE_PERMISSION)
+@audit_label("Back up")
+def create(instance_id):
+    instance = instances.get(instance_id)
+    instance_backups.create(instance, actor=get_current_actor())
+    return build_action_response(_("Backup requested."), instance_tab_url(instance_id))
+
+
+@bp.get("/bulk")
+@require_page_permission(READ_PERMISSION)
+def show_list():
+    """Redirect to the list: the results of an action are shown once."""
+    return redirect_to(url_for(".index"))
+
+
+@bp.post("/bulk")
+@require_page_permission(WRITE_PERMISSION)
+@audit_label("Change backups")
+def bulk():
+    """Protect, release or delete the selected backups, and show the result for each."""
+    action, ids = parse_bulk_request()
+    query = instance_backups.listing().where(InstanceBackup.id.in_(ids))
+    backups = {backup.id: backup for backup in session.scalars(query)}
+    names = {backup.id: f"{backup.instance_name}: {backup.name}" for backup in backups.values()}
+    if action != "delete":
+        results = [set_protected(backup, action == "protect") for backup in backups.values()]
+        return render_results(action, results, count_results(results), names)
+    if not is_confirmed(ids, request.form):
+        context = {"backups": backups.values(), "count": len(set(ids)), "typed": request.form.get("typed")}
+        return render("admin/instance_backups/bulk_delete.html", **context)
+    answer = backup_deletion.delete_all(ids, backups, actor=get_current_actor(), is_missing_refused=True)[0]
+    return render_results(action, answer["results"], answer, names)
+
+
+def parse_bulk_request():
+    """Return the action and the ids. Raise Invalid for others."""
+    action, ids = request.form.get("action"), request.form.getlist("ids")
+    if not ids:
+        raise Invalid(_("Select at least one backup."))
+    if action not in ("protect", "unprotect", "delete"):
+        raise Invalid(_("Choose an action."))
+    try:
+        return action, BackupIdsIn().load({"backups": ids})["backups"]
+    except ValidationError as error:
+        raise Invalid(flatten_errors(error.normalized_messages())) from None
+
+
+def set_protected(backup, protected):
+    """Return the result for one backup."""
+    try:
+        instance_backups.set_protected(backup, protected)
+    except Problem as problem:
+        return {"id": backup.id, **describe_problem(problem)}
+    text = _("Backup protected from deletion.") if protected else _("Protection removed.")
+    return {"id": backup.id, "success": True, "message": text}
+
+
+def render_results(action, results, counts, names):
+    context = {"action": action, "results": results, "counts": counts, "names": names}
+    return render("admin/instance_backups/results.html", **context)
+
+
+def instance_tab_url(instance_id):
+    return url_for("admin_instances.tab", instance_id=instance_id, tab="backups")

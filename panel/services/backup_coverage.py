@@ -1,0 +1,59 @@
+"""Which running instances lack a recent backup or a backup policy."""
+
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+from typing import TypeVar
+
+from sqlalchemy import ColumnElement, Select, and_, exists, func, or_, select
+
+from panel.core import clock
+from panel.core.db import session
+from panel.models import BackupPolicyInstance, HypervisorGroup, Instance, InstanceBackup
+
+Query = TypeVar("Query", bound=Select)
+
+DEFAULT_MAX_AGE_DAYS = 7
+"""A backup that is older is not recent."""
+COVERAGE_GAPS = ("overdue", "first_pending", "no_policy")
+"""`overdue`: no recent backup in spite of a policy. `first_pending`: the same, but the instance is newer than that.
+`no_policy`: neither the instance nor its location has one."""
+
+
+def select_gap(query: Query, gap: str | None = None, *, days: int = DEFAULT_MAX_AGE_DAYS) -> Query:
+    """Limit a select to running instances with this gap, or with any."""
+    conditions = build_conditions(clock.now() - timedelta(days=days))
+    condition = conditions[gap] if gap else or_(*conditions.values())
+    return query.where(Instance.state == "running", condition)
+
+
+def build_conditions(since: datetime) -> dict[str, ColumnElement[bool]]:
+    has_policy = exists().where(BackupPolicyInstance.instance_id == Instance.id) | Instance.group.has(
+        HypervisorGroup.default_backup_policy_id.is_not(None)
+    )
+    has_backup = exists().where(*is_usable_backup(), InstanceBackup.completed_at >= since)
+    is_new = Instance.created_at >= since
+    return {
+        "overdue": and_(has_policy, ~has_backup, ~is_new),
+        "first_pending": and_(has_policy, ~has_backup, is_new),
+        "no_policy": ~has_policy,
+    }
+
+
+def is_usable_backup() -> tuple[ColumnElement[bool], ...]:
+    """Return the conditions of complete backups of an instance that are its owner's and are not being deleted."""
+    return (
+        InstanceBackup.instance_id == Instance.id,
+        InstanceBackup.account_id == Instance.account_id,
+        InstanceBackup.status == "complete",
+        InstanceBackup.delete_claimed_at.is_(None),
+    )
+
+
+def map_newest_backups(instance_ids: Iterable[str]) -> dict[str, datetime]:
+    """Return when the newest complete backup of each of the instances was made, for those that have one."""
+    query = select(Instance.id, func.max(InstanceBackup.completed_at)).where(*is_usable_backup())
+    return dict(session.execute(query.where(Instance.id.in_(list(instance_ids))).group_by(Instance.id)).all())
+
+
+def count_overdue() -> int:
+    return session.scalars(select_gap(select(func.count(Instance.id)), "overdue")).one()
