@@ -10,7 +10,6 @@ from api.instance_backups import (
     delete_several,
 )
 from api.instances import admin, user
-from api.instances.actions import TASK_ID
 from api.instances.customer import get_own_instance
 from panel.schemas.base import In, Text, describe
 from panel.schemas.instance_backups import (
@@ -19,15 +18,13 @@ from panel.schemas.instance_backups import (
     AdminInstanceBackupQuery,
     BackupIdsIn,
     BackupProtectionIn,
-    BackupRestoreFormOut,
-    BackupRestoreIn,
     InstanceBackupIn,
     InstanceBackupOut,
     InstanceBackupQuery,
 )
 from panel.services import backup_restores, instance_backups, instances
 from panel.web.audit_view import audit_label
-from panel.workflows import backup_deletion, backup_restore, reachability
+from panel.workflows import backup_deletion, reachability
 
 BACKUP_PATH = "/instance/<instance_id>/backup/<backup_id>"
 BACKUP_RESPONSE = kit.build_wrapped_schema("backup", InstanceBackupOut)
@@ -128,31 +125,6 @@ def delete(instance_id, backup_id):
 
 
 @user.post(
-    f"{BACKUP_PATH}/restore",
-    op="restore_backup",
-    can="instances.restore",
-    body=BackupRestoreIn,
-    out=kit.build_result_schema(task_id=TASK_ID),
-    aliases=(f"{BACKUP_PATH}/restore",),
-)
-@audit_label("Restore backup")
-def restore_in_place(body, instance_id, backup_id):
-    """Restore a backup to its instance.
-
-    The disks are written beside the present ones first, while the guest continues; then it is powered off, starts with
-    the restored disks if it was running, and the earlier disks are deleted. Everything written since the backup is
-    lost. After a failure the instance has its earlier disks. Returns 422 `backup_not_complete`,
-    `target_disk_not_found`, `target_disk_no_backend`, `target_disk_incompatible`, `target_disk_too_small`,
-    `source_archive_not_found` or `source_archive_ambiguous`; 409 `backup_being_deleted`, `suspended`, `task_running`,
-    `already_active` (a live-snapshot session), `has_snapshots`, `rescue_active` or `hypervisor_backup_busy`; and 503
-    `hypervisor_unreachable`.
-    """
-    instance = get_own_instance(instance_id)
-    task = backup_restore.run(instance, get_own_backup(instance_id, backup_id), actor=kit.get_current_actor(), **body)
-    return {"message": "Restore requested.", "task_id": task.id}
-
-
-@user.post(
     "/instance/<instance_id>/backups/destroy",
     op="destroy_backups",
     can="instances.backups",
@@ -228,68 +200,6 @@ def admin_protect(body, instance_id, backup_id):
     backup = instance_backups.set_protected(get_backup(instance_id, backup_id), **body)
     kit.set_message("Backup protected." if backup.protected else "Protection removed.")
     return backup
-
-
-@admin.post(
-    f"{BACKUP_PATH}/restore",
-    op="restore_backup",
-    can=WRITE_PERMISSION,
-    body=BackupRestoreIn,
-    out=kit.Schema.from_dict({"task_id": TASK_ID}, name="RestoringBackup"),
-)
-@audit_label("Restore backup")
-def admin_restore_in_place(body, instance_id, backup_id):
-    """Restore a backup to its instance.
-
-    The disks are written beside the present ones first, while the guest continues; then it is powered off, starts with
-    the restored disks if it was running, and the earlier disks are deleted. After a failure the instance has its
-    earlier disks. Can also restore a backup that an earlier owner of the instance made. Returns the same errors as for
-    customers.
-    """
-    backup = get_backup(instance_id, backup_id)
-    task = backup_restore.run(instances.get(instance_id), backup, actor=kit.get_current_actor(), **body)
-    kit.set_message("Restore requested.")
-    return {"task_id": task.id}
-
-
-@admin.get(
-    "/instance/<instance_id>/backups/<backup_id>/restore",
-    op="restore_backup_form",
-    can=READ_PERMISSION,
-    out=BackupRestoreFormOut,
-)
-def admin_show_restore_form(instance_id, backup_id):
-    """Get what a form for restoring a backup needs.
-
-    For each attached disk of the instance: whether the backup has a disk that can replace it, or why not. The
-    hypervisor is not asked, so that a restore can still be refused.
-    """
-    instance, backup = instances.get(instance_id), get_backup(instance_id, backup_id)
-    targets = backup_restores.list_possible_targets(instance, backup)
-    return {
-        "backup": backup,
-        **describe_problem(backup_restores.find_problem(instance, backup)),
-        "disks": [
-            {
-                "id": target.disk.id,
-                "name": target.disk.name,
-                "position": target.disk.position,
-                "size": target.disk.size * backup_restores.BYTES_PER_GIB,
-                "stored_size": target.archive["size"] if target.archive else None,
-                **describe_problem(target.problem),
-            }
-            for target in targets
-        ],
-    }
-
-
-def describe_problem(problem):
-    """Return whether restoring is possible: it is without a problem."""
-    return {
-        "restorable": problem is None,
-        "reason": problem and problem.reason,
-        "message": problem and problem.message,
-    }
 
 
 @admin.delete(

@@ -127,7 +127,7 @@ def test_backup_is_shown_protected_and_deleted(browser, back_up, find_backup, ma
     backup = back_up(backup_type="incremental")
     path = f"{LIST_PATH}/{backup['id']}"
     text = browser.get(path).text
-    for part in (backup["name"], "Everything", "The first backup", "owner@example.com", "As after a power failure"):
+    for part in (backup["name"], "Everything", "The first backup", "owner@example.com", "frozen by the guest agent"):
         assert part in text, part
     browser.post(f"{path}/protect")
     assert find_backup(backup).protected
@@ -137,6 +137,7 @@ def test_backup_is_shown_protected_and_deleted(browser, back_up, find_backup, ma
     assert "Deletion of the backup requested." in browser.post(f"{path}/delete", headers=PARTIAL_HEADERS).text
     assert find_backup(backup) is None
     assert browser.get(path).status_code == 404
+    assert browser.get(path, headers=PARTIAL_HEADERS).headers["HX-Redirect"] == LIST_PATH, "the open page"
 
 
 def test_bulk_delete_is_confirmed_and_shows_each_result(browser, back_up, find_backup):

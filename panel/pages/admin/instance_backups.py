@@ -7,7 +7,7 @@ from marshmallow import EXCLUDE, ValidationError
 
 from panel.auth.browser_session import get_current_account, get_current_actor, require_page_permission
 from panel.core.db import session
-from panel.core.errors import Invalid, Problem
+from panel.core.errors import Invalid, NotFound, Problem
 from panel.models import InstanceBackup
 from panel.pages.admin import labels
 from panel.schemas.instance_backups import AdminInstanceBackupQuery, BackupIdsIn
@@ -23,7 +23,7 @@ from panel.services.instance_backups.delete import count_results, describe_probl
 from panel.web.audit_view import audit_label, parse_day
 from panel.web.bulk_forms import is_confirmed
 from panel.web.forms import flatten_errors
-from panel.web.htmx import build_action_response, redirect_to, render
+from panel.web.htmx import build_action_response, flash_message, is_partial, redirect_to, render
 from panel.web.instance_search_form import search_or_empty
 from panel.web.page_registry import NavigationEntry
 from panel.web.paging import Page
@@ -131,7 +131,13 @@ def missing():
 @bp.get("/<backup_id>")
 @require_page_permission(READ_PERMISSION)
 def show(backup_id):
-    backup = instance_backups.get(backup_id)
+    try:
+        backup = instance_backups.get(backup_id)
+    except NotFound:
+        if not is_partial():
+            raise
+        flash_message(_("The backup does not exist any more."), "info")  # the open page of one that was deleted
+        return redirect_to(url_for(".index"))
     chain = instance_backups.get_chain(backup)
     reasons = labels.FULL_READ_REASONS
     return render("admin/instance_backups/show.html", "live", backup=backup, chain=chain, reasons=reasons)
