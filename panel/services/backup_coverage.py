@@ -30,7 +30,7 @@ def build_conditions(since: datetime) -> dict[str, ColumnElement[bool]]:
     has_policy = exists().where(BackupPolicyInstance.instance_id == Instance.id) | Instance.group.has(
         HypervisorGroup.default_backup_policy_id.is_not(None)
     )
-    has_backup = exists().where(*is_usable_backup(), InstanceBackup.completed_at >= since)
+    has_backup = exists().where(*build_usable_conditions(), InstanceBackup.completed_at >= since)
     is_new = Instance.created_at >= since
     return {
         "overdue": and_(has_policy, ~has_backup, ~is_new),
@@ -39,7 +39,7 @@ def build_conditions(since: datetime) -> dict[str, ColumnElement[bool]]:
     }
 
 
-def is_usable_backup() -> tuple[ColumnElement[bool], ...]:
+def build_usable_conditions() -> tuple[ColumnElement[bool], ...]:
     """Return the conditions of complete backups of an instance that are its owner's and are not being deleted."""
     return (
         InstanceBackup.instance_id == Instance.id,
@@ -51,8 +51,9 @@ def is_usable_backup() -> tuple[ColumnElement[bool], ...]:
 
 def map_newest_backups(instance_ids: Iterable[str]) -> dict[str, datetime]:
     """Return when the newest complete backup of each of the instances was made, for those that have one."""
-    query = select(Instance.id, func.max(InstanceBackup.completed_at)).where(*is_usable_backup())
-    return dict(session.execute(query.where(Instance.id.in_(list(instance_ids))).group_by(Instance.id)).all())
+    query = select(Instance.id, func.max(InstanceBackup.completed_at)).where(*build_usable_conditions())
+    rows = session.execute(query.where(Instance.id.in_(list(instance_ids))).group_by(Instance.id))
+    return {instance_id: completed_at for instance_id, completed_at in rows if completed_at}
 
 
 def count_overdue() -> int:
