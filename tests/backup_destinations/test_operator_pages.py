@@ -77,8 +77,8 @@ def test_destination_is_added_and_shown(browser, destination, page, folder, cast
         assert "Available" in text
         assert "All hypervisors" in text
         assert " free" in text
-    assert "The storage can be reached" in page()
-    assert "An object can be written, read and deleted" in page()
+    assert "Reach the storage" in page()
+    assert "Write, read and delete an object" in page()
     assert "50 MiB/s" in page()
 
 
@@ -162,7 +162,7 @@ def test_test_shows_each_step(browser, destination, page, folder, inline_workers
     text = page()
     assert "Backups cannot be stored or restored" in text
     assert "Unavailable" in text
-    assert "An object can be written" not in text
+    assert "Write, read and delete" not in text
     assert escape(destination.status_detail) in text
     assert "Backup destination backups-1 is unavailable" in find_attention_items(browser.get("/admin").text)
 

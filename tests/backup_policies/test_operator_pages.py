@@ -35,7 +35,7 @@ def test_policy_of_the_platform_is_created_and_changed(browser, add_policy):
     assert (policy.account_id, policy.timezone, policy.retention_count) == (None, "UTC", 7)
     for text in (browser.get(LIST_PATH).text, browser.get(f"{LIST_PATH}/{policy.id}").text):
         assert "Daily, 03:15 UTC" in text
-        assert "Newest 7 backups" in text
+        assert "7 newest backups" in text
         assert "he platform" in text
     form = browser.get(f"{LIST_PATH}/{policy.id}/edit").text
     assert 'value="03:15"' in form
@@ -46,7 +46,7 @@ def test_policy_of_the_platform_is_created_and_changed(browser, add_policy):
     assert answer.status_code == 303, answer.text
     text = browser.get(LIST_PATH).text
     assert "Sunday, 02:00 UTC" in text
-    assert "Daily backups: 14, Monthly backups: 6" in text
+    assert "14 daily, 6 monthly" in text
 
 
 def test_policy_of_a_customer_has_its_time_zone(browser, add_policy, cast):

@@ -331,7 +331,7 @@ def test_operator_restores_backup_of_an_earlier_owner(browser, back_up, machine,
     backup = back_up()
     machine.account_id = cast.outsider.id
     session.commit()
-    assert "earlier owner: owner@example.com" in tab()
+    assert "Of the earlier owner owner@example.com" in tab()
     path = f"{LIST_PATH}/{backup['id']}/restore"
     assert path in browser.get(LIST_PATH).text
     assert browser.post(path, data={"typed": machine.display_name}).status_code == 303

@@ -29,9 +29,9 @@ NAVIGATION = NavigationEntry(
 )
 READ_PERMISSION, WRITE_PERMISSION = "admin:hypervisors:read", "admin:hypervisors:write"
 CHECK_STEP_LABELS = {
-    "reachability": lazy_gettext("The storage can be reached"),
-    "authentication": lazy_gettext("The credentials are accepted"),
-    "write_access": lazy_gettext("An object can be written, read and deleted"),
+    "reachability": lazy_gettext("Reach the storage"),
+    "authentication": lazy_gettext("Sign in"),
+    "write_access": lazy_gettext("Write, read and delete an object"),
 }
 """Labels of the steps of a check. Other names are shown as they are."""
 
