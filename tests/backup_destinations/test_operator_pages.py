@@ -117,7 +117,7 @@ def test_edit_keeps_the_settings_that_are_left_empty(browser, destination, fill_
         ({"hypervisor_ids": UNKNOWN_ID}, "No such hypervisor."),
     ],
 )
-def test_wrong_fields_are_refused_beside_the_field(browser, fill_in, changes, text):
+def test_wrong_fields_are_refused_by_name(browser, fill_in, changes, text):
     answer = browser.post(f"{LIST_PATH}/new", data=fill_in(**changes))
     assert answer.status_code == 422
     [name] = changes

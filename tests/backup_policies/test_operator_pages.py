@@ -74,7 +74,7 @@ def test_policy_of_a_customer_has_its_time_zone(browser, add_policy, cast):
         ({"backup_device": "tape"}, "backup_device"),
     ],
 )
-def test_wrong_fields_are_refused_beside_the_field(browser, changes, field):
+def test_wrong_fields_are_refused_by_name(browser, changes, field):
     data = FIELDS | {"name": "nightly", "retention_count": "7"} | changes
     answer = browser.post(f"{LIST_PATH}/new", data=data)
     assert answer.status_code == 422
