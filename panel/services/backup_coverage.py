@@ -40,11 +40,12 @@ def build_conditions(since: datetime) -> dict[str, ColumnElement[bool]]:
 
 
 def build_usable_conditions() -> tuple[ColumnElement[bool], ...]:
-    """Return the conditions of complete backups of an instance that are its owner's and are not being deleted."""
+    """Return the conditions of complete, intact backups of an instance that are its owner's and not being deleted."""
     return (
         InstanceBackup.instance_id == Instance.id,
         InstanceBackup.account_id == Instance.account_id,
         InstanceBackup.status == "complete",
+        InstanceBackup.damaged.is_(False),
         InstanceBackup.delete_claimed_at.is_(None),
     )
 

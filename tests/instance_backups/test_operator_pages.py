@@ -13,6 +13,7 @@ from tests.support.cast import UNKNOWN_ID
 from tests.support.html_pages import PARTIAL_HEADERS, find_attention_items
 from worker.backups.errors import TargetFailed
 from worker.backups.targets import LocalTarget
+from worker.tasks import backup_repositories as repository_tasks
 
 LIST_PATH = "/admin/backups"
 POLICY = {"full_backup_frequency": "daily", "full_backup_time": "02:00", "full_backup_day": None, "keep_last": 0}
@@ -59,7 +60,7 @@ def test_filters_and_orders(list_names, add_row, machine, tmp_path):
     config = {"path": str(tmp_path / "2")}
     other = backup_destinations.create(name="b2", storage_type="local", config=config)
     gone = {"instance_deleted_at": clock.now()}
-    add_row("old", age=10, description="by Ada", protected=True, size=3, **gone)
+    add_row("old", age=10, description="by Ada", protected=True, size=3, damaged=True, **gone)
     add_row("claimed", age=5, delete_claimed_at=clock.now(), backup_type="incremental", size=1, **gone)
     add_row("failed", age=4, status="failed", destination=other)
     add_row("live", instance_id=machine.id, size=2, caller="owner")
@@ -73,6 +74,8 @@ def test_filters_and_orders(list_names, add_row, machine, tmp_path):
         "?backup_type=incremental": ["claimed"],
         "?created=false": ["failed"],
         "?protected=true": ["old"],
+        "?damaged=true": ["old"],
+        "?damaged=false": ["live", "failed", "claimed"],
         "?instance_state=live": ["live", "failed"],
         "?deletion=none": ["live", "failed", "old"],
         "?deletion=claimed": ["claimed"],
@@ -232,9 +235,14 @@ def test_instances_without_recent_backup_are_listed(browser, list_names, add_row
     assert "/admin/backups/missing?gap=overdue" in items
     facts = {"instance_id": machine.id, "completed_at": clock.now() - timedelta(days=5)}
     add_row("failed", status="failed", **facts)
+    damaged = add_row("damaged", damaged=True, **facts)
     add_row("being deleted", delete_claimed_at=clock.now(), **facts)
     add_row("of the former owner", caller="outsider", **facts)
     assert list_gaps() == [machine.display_name]
+    items = find_attention_items(browser.get("/admin").text)
+    assert "1 backup is damaged" in items
+    assert "/admin/backups?damaged=true" in items
+    assert "The backup is damaged" in browser.get(f"{LIST_PATH}/{damaged.id}").text
     add_row("recent", **facts)
     assert (list_gaps(), list_gaps(days=3), list_gaps(days=14)) == ([], [machine.display_name], [])
     assert "5 d ago" in browser.get(f"{path}?days=3").text
@@ -368,3 +376,18 @@ def test_account_with_backups_is_not_deleted(browser, api_as, add_row, cast):
     assert "The account still has" not in browser.get(page).text
     assert api_as("admin", "DELETE", path).status_code == 200
     assert session.query(BackupRepository).count() == 0
+
+
+def test_space_collection_ends_when_its_destination_is_removed(browser, back_up, run_tasks, destination, monkeypatch):
+    browser.post(f"{LIST_PATH}/{back_up()['id']}/delete")
+    real_collect = repository_tasks.collect_garbage
+
+    def remove_and_collect(*args, **options):
+        assert browser.post(f"/admin/backup-destinations/{destination.id}/delete").status_code == 303
+        return real_collect(*args, **options)
+
+    monkeypatch.setattr(repository_tasks, "collect_garbage", remove_and_collect)
+    repository_tasks.collect_due()
+    run_tasks()
+    task = session.query(Task).filter_by(kind="backup_collect_garbage").one()
+    assert (task.status, task.error) == ("failed", "The repository was deleted in the meantime.")

@@ -36,6 +36,14 @@ def translated_errors():
         raise StorageFailed(str(error)) from error
 
 
+def get_repository(repository_id):
+    """Return the row. Raise when it was deleted, with its destination or its account."""
+    row = session.get(BackupRepository, repository_id)
+    if row is None:
+        raise NotFound(message("The repository was deleted in the meantime."))
+    return row
+
+
 @contextmanager
 def open_repository(row):
     """Open the account's repository, and create it at first use only: an empty directory in its place is an error."""
@@ -80,9 +88,7 @@ def ensure_points_stored(work, repository):
 @task_handler("backup_collect_garbage")
 def collect(work):
     """Free the space of deleted backups in a repository. Its lock is exclusive, so one runs at a time."""
-    row = session.get(BackupRepository, work.task.resource_id)
-    if row is None:
-        raise NotFound(message("The repository was deleted in the meantime."))
+    row = get_repository(work.task.resource_id)
     work.step(message("Looking for space to free"), 5)
     with open_repository(row) as repository:
         ensure_points_stored(work, repository)
@@ -95,4 +101,4 @@ def collect(work):
         ),
         95,
     )
-    session.get(BackupRepository, work.task.resource_id).collected_at = clock.now()
+    get_repository(work.task.resource_id).collected_at = clock.now()

@@ -4,14 +4,12 @@ import structlog
 
 from panel.core import clock
 from panel.core.db import session
-from panel.core.errors import NotFound
 from panel.core.messages import message
-from panel.models import BackupRepository
 from panel.services import backup_verification
 from worker.backups.rate_limit import RateLimit
 from worker.backups.verification import verify
 from worker.engine.registry import periodic, task_handler
-from worker.tasks.backup_repositories import open_repository
+from worker.tasks.backup_repositories import get_repository, open_repository
 from worker.tasks.instance_backups import MEBIBYTE
 
 log = structlog.get_logger()
@@ -31,9 +29,7 @@ def verify_due():
 @task_handler("backup_verify")
 def verify_repository(work):
     """Read a sample of the chunks, or all, and record the backups that cannot be restored."""
-    row, is_complete = session.get(BackupRepository, work.task.resource_id), work.task.arguments["is_complete"]
-    if row is None:
-        raise NotFound(message("The repository was deleted in the meantime."))
+    row, is_complete = get_repository(work.task.resource_id), work.task.arguments["is_complete"]
     started_at, rate_limit = clock.now(), RateLimit(row.destination.bandwidth_limit * MEBIBYTE)
 
     def report_chunk(count, total):
@@ -57,5 +53,5 @@ def verify_repository(work):
         ),
         95,
     )
-    row = session.get(BackupRepository, work.task.resource_id)
+    row = get_repository(work.task.resource_id)
     backup_verification.record(row, result.damaged_points, is_complete=is_complete, started_at=started_at)
