@@ -129,8 +129,7 @@ class Form:
         return str(self.get_value(name)).lower() == "true"
 
     def is_required(self, name):
-        field = self.fields.get(name)
-        return bool(field and field.required and not field.parent.partial)
+        return bool(name in self.fields and self.fields[name].required)
 
     def find_first_error(self):
         """Return the name of the first field with an error, to focus it; None when there is none."""

@@ -1,16 +1,13 @@
 """Where backups of instances are stored."""
 
-from functools import partial
-
 from flask import Blueprint, request, url_for
 
 from panel.auth.browser_session import require_page_permission
 from panel.core.db import session
+from panel.pages.admin.destination_form import DestinationForm
 from panel.pages.admin.destination_kinds import DESTINATION_KINDS, get_kind
-from panel.schemas.backup_destinations import BackupDestinationIn, BackupDestinationPatch
 from panel.services import backup_destinations, hypervisors
 from panel.web.audit_view import audit_label
-from panel.web.forms import Form
 from panel.web.htmx import build_action_response, flash_message, redirect_to, render
 from panel.web.page_registry import NavigationEntry
 from panel.web.paging import Page
@@ -31,6 +28,7 @@ READ_PERMISSION, WRITE_PERMISSION = "admin:hypervisors:read", "admin:hypervisors
 CHECK_STEP_LABELS = {
     "reachability": lazy_gettext("Reach the storage"),
     "authentication": lazy_gettext("Sign in"),
+    "bucket": lazy_gettext("Find the bucket"),
     "write_access": lazy_gettext("Write, read and delete an object"),
 }
 """Labels of the steps of a check. Other names are shown as they are."""
@@ -59,18 +57,17 @@ def new():
     defaults = {"enabled": True, "bandwidth_limit": 0}
     typed = {name: value for name, value in request.args.items() if name in ("name", "bandwidth_limit")}
     initial = defaults | typed | {"storage_type": kind_name, "hypervisor_ids": request.args.getlist("hypervisor_ids")}
-    return form_page(build_form(BackupDestinationIn, kind_name, initial=initial), kind_name)
+    return form_page(DestinationForm(kind_name, is_new=True, initial=initial))
 
 
 @bp.post("/new")
 @require_page_permission(WRITE_PERMISSION)
 def create():
-    kind_name = get_requested_kind(request.form)
-    form = build_form(BackupDestinationIn, kind_name)
-    if form.submit(lambda **values: backup_destinations.create(**nest_config(kind_name, values))):
+    form = DestinationForm(get_requested_kind(request.form), is_new=True)
+    if form.submit(backup_destinations.create):
         flash_message(_("Destination %(name)s added. A worker checks it.", name=form.result.name), "info")
         return redirect_to(url_for(".show", destination_id=form.result.id))
-    return form_page(form, kind_name)
+    return form_page(form)
 
 
 def get_requested_kind(values):
@@ -79,25 +76,9 @@ def get_requested_kind(values):
     return name if name in DESTINATION_KINDS else next(iter(DESTINATION_KINDS))
 
 
-def build_form(schema, kind_name, initial=None):
-    """Return the form with the fields of the kind's settings beside the others. A change needs none of them."""
-    is_change = schema is BackupDestinationPatch
-    config_schema = partial(get_kind(kind_name).config_schema, partial=is_change)
-    excluded = ("config", "storage_type") if is_change else ("config",)
-    return Form(partial(schema, exclude=excluded), config_schema, initial=initial)
-
-
-def nest_config(kind_name, values):
-    """Return the data of the form with the settings in `config`, if there are any."""
-    names = [field.name for field in get_kind(kind_name).fields]
-    config = {name: values.pop(name) for name in names if name in values}
-    return values | ({"config": config} if config else {})
-
-
-def form_page(form, kind_name, destination=None):
+def form_page(form, destination=None):
     context = {
         "destination": destination,
-        "kind": get_kind(kind_name),
         "kinds": [(name, kind.label) for name, kind in DESTINATION_KINDS.items()],
         "hypervisors": session.execute(hypervisors.select_names()).all(),
     }
@@ -122,20 +103,18 @@ def edit(destination_id):
     destination = backup_destinations.get(destination_id)
     names = ("name", "enabled", "bandwidth_limit", "hypervisor_ids")
     initial = {name: getattr(destination, name) for name in names}
-    form = build_form(BackupDestinationPatch, destination.storage_type, initial=initial)
-    return form_page(form, destination.storage_type, destination)
+    return form_page(DestinationForm(destination.storage_type, is_new=False, initial=initial), destination)
 
 
 @bp.post("/<destination_id>/edit")
 @require_page_permission(WRITE_PERMISSION)
 def update(destination_id):
     destination = backup_destinations.get(destination_id)
-    kind_name = destination.storage_type
-    form = build_form(BackupDestinationPatch, kind_name)
-    if form.submit(lambda **values: backup_destinations.update(destination, **nest_config(kind_name, values))):
+    form = DestinationForm(destination.storage_type, is_new=False)
+    if form.submit(lambda **values: backup_destinations.update(destination, **values)):
         flash_message(_("Destination %(name)s saved.", name=destination.name))
         return redirect_to(url_for(".show", destination_id=destination_id))
-    return form_page(form, kind_name, backup_destinations.get(destination_id))
+    return form_page(form, backup_destinations.get(destination_id))
 
 
 @bp.post("/<destination_id>/<any(enable, disable):action>")

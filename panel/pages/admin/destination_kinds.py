@@ -2,34 +2,33 @@
 
 from dataclasses import dataclass
 
-from marshmallow import Schema
-
-from panel.schemas.backup_destinations import LocalConfig
 from panel.web.translation import lazy_gettext
 
 
 @dataclass(frozen=True)
 class ConfigField:
-    """A setting of a kind of destination. Stored values are never shown; a secret not even when the form is refused."""
+    """A setting of a kind of destination, validated by the API's field of the same name. Stored values are never shown;
+    a secret not even when the form is refused."""
 
     name: str
     label: str
     hint: str = ""
     placeholder: str = ""
+    is_required: bool = True
     is_secret: bool = False
+    options: tuple[tuple[str, str], ...] = ()
+    """Choices of value and label; empty for a text field."""
 
 
 @dataclass(frozen=True)
 class DestinationKind:
     label: str
-    config_schema: type[Schema]
     fields: tuple[ConfigField, ...]
 
 
 DESTINATION_KINDS = {
     "local": DestinationKind(
         lazy_gettext("Directory"),
-        LocalConfig,
         (
             ConfigField(
                 "path",
@@ -45,4 +44,4 @@ DESTINATION_KINDS = {
 
 def get_kind(storage_type):
     """Return the kind, or one without settings when the form does not know it."""
-    return DESTINATION_KINDS.get(storage_type) or DestinationKind(storage_type, Schema, ())
+    return DESTINATION_KINDS.get(storage_type) or DestinationKind(storage_type, ())
