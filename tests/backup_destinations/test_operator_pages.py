@@ -10,6 +10,7 @@ from panel.models import BackupDestination, BackupRepository, InstanceBackup
 from panel.pages.admin.destination_kinds import DESTINATION_KINDS
 from panel.schemas.backup_destinations import BACKUP_STORAGE_TYPES, BackupDestinationIn
 from panel.services import backup_destinations
+from tests.support.backups import inline_workers  # noqa: F401  (fixture)
 from tests.support.cast import UNKNOWN_ID
 from tests.support.html_pages import PARTIAL_HEADERS, find_attention_items
 
