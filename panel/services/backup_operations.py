@@ -61,7 +61,7 @@ def select_unconfirmed() -> Select[InstanceBackup]:
 
 
 def count_unconfirmed() -> int:
-    return session.scalars(select_unconfirmed().with_only_columns(func.count()).order_by(None)).one()
+    return session.scalars(select(func.count()).select_from(select_unconfirmed().order_by(None).subquery())).one()
 
 
 def describe_state(task: Task) -> str:

@@ -140,6 +140,7 @@ def test_form_has_the_settings_of_each_kind(browser):
         assert {field.name for field in kind.fields} <= known.keys()
         form = browser.get(f"{LIST_PATH}/new?storage_type={name}&name=same", headers=PARTIAL_HEADERS).text
         assert 'value="same"' in form
+        assert 'hx-include="#form [name=storage_type], ' in form, "a change of the kind sends it"
         for field in kind.fields:
             assert f'name="{field.name}"{" required" if field.is_required else ""}' in form
 
