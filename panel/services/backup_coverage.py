@@ -46,6 +46,7 @@ def build_usable_conditions() -> tuple[ColumnElement[bool], ...]:
         InstanceBackup.account_id == Instance.account_id,
         InstanceBackup.status == "complete",
         InstanceBackup.damaged.is_(False),
+        InstanceBackup.missing_confirmed_at.is_(None),
         InstanceBackup.delete_claimed_at.is_(None),
     )
 

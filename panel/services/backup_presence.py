@@ -4,7 +4,7 @@ from collections.abc import Collection
 from datetime import datetime, timedelta
 
 import structlog
-from sqlalchemy import select
+from sqlalchemy import ColumnElement, Select, func, select
 
 from panel.core.db import session
 from panel.models import BackupRepository, InstanceBackup
@@ -36,3 +36,17 @@ def record_comparison(repository: BackupRepository, points: Collection[str], *, 
             else:
                 is_unconfirmed = True
     return is_unconfirmed
+
+
+def is_unusable() -> ColumnElement[bool]:
+    """Match backups that are damaged or missing."""
+    return InstanceBackup.damaged | InstanceBackup.missing_confirmed_at.is_not(None)
+
+
+def filter_unusable(query: Select[InstanceBackup], *, unusable: bool) -> Select[InstanceBackup]:
+    return query.where(is_unusable() if unusable else ~is_unusable())
+
+
+def count_unusable() -> int:
+    """Return how many backups of all accounts are damaged or missing."""
+    return session.scalars(select(func.count()).select_from(InstanceBackup).where(is_unusable())).one()

@@ -74,8 +74,3 @@ def record(
             backup.damaged = True
         elif is_complete and backup.completed_at and backup.completed_at < started_at:
             backup.damaged, backup.verified_at = False, started_at
-
-
-def count_damaged() -> int:
-    """Return how many backups of all accounts are damaged."""
-    return session.scalars(select(func.count()).select_from(InstanceBackup).where(InstanceBackup.damaged)).one()

@@ -62,7 +62,7 @@ def test_filters_and_orders(list_names, add_row, machine, tmp_path):
     gone = {"instance_deleted_at": clock.now()}
     add_row("old", age=10, description="by Ada", protected=True, size=3, damaged=True, **gone)
     add_row("claimed", age=5, delete_claimed_at=clock.now(), backup_type="incremental", size=1, **gone)
-    add_row("failed", age=4, status="failed", destination=other)
+    add_row("failed", age=4, status="failed", destination=other, missing_confirmed_at=clock.now())
     add_row("live", instance_id=machine.id, size=2, caller="owner")
     day = lambda age: f"{clock.now() - timedelta(days=age):%Y-%m-%d}"  # noqa: E731
     everything = ["live", "failed", "claimed", "old"]
@@ -74,8 +74,8 @@ def test_filters_and_orders(list_names, add_row, machine, tmp_path):
         "?backup_type=incremental": ["claimed"],
         "?created=false": ["failed"],
         "?protected=true": ["old"],
-        "?damaged=true": ["old"],
-        "?damaged=false": ["live", "failed", "claimed"],
+        "?unusable=true": ["failed", "old"],
+        "?unusable=false": ["live", "claimed"],
         "?instance_state=live": ["live", "failed"],
         "?deletion=none": ["live", "failed", "old"],
         "?deletion=claimed": ["claimed"],
@@ -236,12 +236,16 @@ def test_instances_without_recent_backup_are_listed(browser, list_names, add_row
     facts = {"instance_id": machine.id, "completed_at": clock.now() - timedelta(days=5)}
     add_row("failed", status="failed", **facts)
     damaged = add_row("damaged", damaged=True, **facts)
+    missing = add_row("missing", missing_confirmed_at=clock.now(), **facts)
     add_row("being deleted", delete_claimed_at=clock.now(), **facts)
     add_row("of the former owner", caller="outsider", **facts)
     assert list_gaps() == [machine.display_name]
     items = find_attention_items(browser.get("/admin").text)
-    assert "1 backup is damaged" in items
-    assert "/admin/backups?damaged=true" in items
+    assert "2 backups are damaged or missing" in items
+    assert "/admin/backups?unusable=true" in items
+    text = browser.get(f"{LIST_PATH}/{missing.id}").text
+    assert "The backup is missing" in text
+    assert f"{LIST_PATH}/{missing.id}/restore" not in text
     assert "The backup is damaged" in browser.get(f"{LIST_PATH}/{damaged.id}").text
     add_row("recent", **facts)
     assert (list_gaps(), list_gaps(days=3), list_gaps(days=14)) == ([], [machine.display_name], [])

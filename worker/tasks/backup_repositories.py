@@ -78,7 +78,7 @@ def ensure_points_stored(work, repository):
     """Record which backups the destination lacks. Raise while one is missing without confirmation: until a second
     comparison what it used is no garbage."""
     started_at, points = clock.now(), set(repository.list_points())
-    row = session.get(BackupRepository, work.task.resource_id)
+    row = get_repository(work.task.resource_id)
     is_missing = backup_presence.record_comparison(row, points, started_at=started_at)
     session.commit()
     if is_missing:

@@ -16,6 +16,7 @@ from panel.services import (
     backup_destinations,
     backup_operations,
     backup_policies,
+    backup_presence,
     instance_backups,
     instances,
 )
@@ -52,7 +53,7 @@ ORDERS = {
 DELETIONS = {"none": {"claim": "none"}, "claimed": {"claim": "claimed"}, "cleanup": {"issue": "cleanup_pending"}}
 UNCONFIRMED = "unconfirmed"
 """The filter for deletions with an unknown outcome, which the API does not have."""
-RARE_FILTERS = ("backup_type", "protected", "damaged", "instance_state", "deletion", "since", "until")
+RARE_FILTERS = ("backup_type", "protected", "unusable", "instance_state", "deletion", "since", "until")
 """Filters that the page shows only after a click, or while one of them is set."""
 MAX_AGES = (1, 2, 3, 7, 14, 30)
 """Days after which a backup is no longer recent, as the page offers them."""
@@ -76,14 +77,14 @@ class BackupFilter(AdminInstanceBackupQuery):
 @require_page_permission(READ_PERMISSION)
 def index():
     filters, deletion = parse_filters(), request.args.get("deletion")
-    is_damaged = {"true": True, "false": False}.get(request.args.get("damaged"))
+    unusable = {"true": True, "false": False}.get(request.args.get("unusable"))
     query = instance_backups.listing(**filters, **ORDERS.get(request.args.get("order"), {}))
     if deletion == UNCONFIRMED:
         query = query.where(InstanceBackup.id.in_(select_unconfirmed_ids()))
-    if is_damaged is not None:
-        query = query.where(InstanceBackup.damaged.is_(is_damaged))
+    if unusable is not None:
+        query = backup_presence.filter_unusable(query, unusable=unusable)
     context = {
-        "filtered": bool(filters) or deletion == UNCONFIRMED or is_damaged is not None,
+        "filtered": bool(filters) or deletion == UNCONFIRMED or unusable is not None,
         "destinations": session.execute(backup_destinations.select_names()).all(),
         "has_rare_filters": any(request.args.get(name) for name in RARE_FILTERS),
         "unconfirmed_count": backup_operations.count_unconfirmed(),

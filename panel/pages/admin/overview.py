@@ -11,7 +11,7 @@ from panel.auth.browser_session import get_current_account, require_page_permiss
 from panel.core import clock
 from panel.core.db import session
 from panel.models import Hypervisor, HypervisorGroup, Image, Plan, Subnet
-from panel.services import backup_coverage, backup_destinations, backup_verification, hypervisors, overview, tasks
+from panel.services import backup_coverage, backup_destinations, backup_presence, hypervisors, overview, tasks
 from panel.web.htmx import render
 from panel.web.page_registry import NavigationEntry
 from panel.web.translation import gettext as _
@@ -165,15 +165,15 @@ def iter_findings(failed, failures):
 
 
 def iter_backup_findings():
-    """Yield items for unavailable destinations, damaged backups, and instances whose backups are overdue."""
+    """Yield items for unavailable destinations, damaged or missing backups, and instances whose backups are overdue."""
     for destination in session.scalars(backup_destinations.select_unavailable().limit(MAX_NAMED_ITEMS)):
         title = _("Backup destination %(name)s is unavailable", name=destination.name)
         address = url_for("admin_backup_destinations.show", destination_id=destination.id)
         yield AttentionItem("danger", "device-floppy", title, destination.status_detail, address)
-    if damaged := backup_verification.count_damaged():
-        title = ngettext("%(num)s backup is damaged", "%(num)s backups are damaged", damaged)
-        text = _("Content in the destination is missing or has changed. Check its disks.")
-        yield AttentionItem("danger", "archive", title, text, url_for("admin_instance_backups.index", damaged="true"))
+    if unusable := backup_presence.count_unusable():
+        title = ngettext("%(num)s backup is damaged or missing", "%(num)s backups are damaged or missing", unusable)
+        text = _("Their destination has lost or changed content. Check its disks.")
+        yield AttentionItem("danger", "archive", title, text, url_for("admin_instance_backups.index", unusable="true"))
     if overdue := backup_coverage.count_overdue():
         title = ngettext(
             "%(num)s running instance has no recent backup", "%(num)s running instances have no recent backup", overdue
