@@ -8,8 +8,9 @@ from markupsafe import escape
 from panel.core.db import session
 from panel.models import BackupDestination, BackupRepository, InstanceBackup
 from panel.pages.admin.destination_kinds import DESTINATION_KINDS
-from panel.schemas.backup_destinations import BACKUP_STORAGE_TYPES, BackupDestinationIn
+from panel.schemas.backup_destinations import BACKUP_STORAGE_TYPES
 from panel.services import backup_destinations
+from panel.services.backup_destination_settings import OPTIONAL_SETTINGS, REQUIRED_SETTINGS
 from tests.support.backups import inline_workers  # noqa: F401  (fixture)
 from tests.support.cast import UNKNOWN_ID
 from tests.support.html_pages import PARTIAL_HEADERS, find_attention_items
@@ -134,15 +135,15 @@ def test_unknown_kind_is_refused(browser, fill_in):
 
 
 def test_form_has_the_settings_of_each_kind(browser):
-    known = BackupDestinationIn().fields["config"].schema.fields
-    assert DESTINATION_KINDS.keys() <= set(BACKUP_STORAGE_TYPES)
+    assert tuple(DESTINATION_KINDS) == BACKUP_STORAGE_TYPES
     for name, kind in DESTINATION_KINDS.items():
-        assert {field.name for field in kind.fields} <= known.keys()
+        required = REQUIRED_SETTINGS[name]
+        assert {field.name for field in kind.fields} == {*required, *OPTIONAL_SETTINGS[name]}
         form = browser.get(f"{LIST_PATH}/new?storage_type={name}&name=same", headers=PARTIAL_HEADERS).text
         assert 'value="same"' in form
         assert 'hx-include="#form [name=storage_type], ' in form, "a change of the kind sends it"
         for field in kind.fields:
-            assert f'name="{field.name}"{" required" if field.is_required else ""}' in form
+            assert f'name="{field.name}"{" required" if field.name in required else ""}' in form
 
 
 def test_destination_of_a_kind_without_form_can_be_edited(browser, destination, fill_in):
@@ -228,3 +229,53 @@ def test_pages_need_permission(browser_as, destination):
     assert browser_as("owner").get(LIST_PATH).status_code in (303, 403, 404)
     assert browser_as("owner").post(f"{path}/delete").status_code in (303, 403, 404)
     assert session.query(BackupDestination).count() == 1
+
+
+BUCKET = {"storage_type": "s3", "endpoint": "https://s3.example.com", "bucket": "panel-backups", "path_style": ""}
+BUCKET |= {"access_key": "BACKUPS7EXAMPLE", "secret_key": "wJalrXUtnFEMI7EXAMPLEKEY"}
+
+
+@pytest.fixture
+def bucket(browser, fill_in):
+    """A destination in a bucket that was added by the form."""
+    assert browser.post(f"{LIST_PATH}/new", data=fill_in(**BUCKET)).status_code == 303
+    return session.query(BackupDestination).one()
+
+
+def test_bucket_is_added_and_its_keys_are_not_shown(browser, bucket):
+    names = ("endpoint", "bucket", "access_key", "secret_key")
+    assert bucket.config == {name: BUCKET[name] for name in names}
+    assert "S3 bucket" in browser.get(LIST_PATH).text
+    refused = browser.post(f"{LIST_PATH}/new", data=BUCKET | {"name": ""})
+    assert refused.status_code == 422
+    assert BUCKET["secret_key"] not in refused.text
+    for address in (LIST_PATH, f"{LIST_PATH}/{bucket.id}", f"{LIST_PATH}/{bucket.id}/edit", "/admin/audit"):
+        text = browser.get(address).text
+        assert [name for name in names if BUCKET[name] in text] == [], address
+
+
+@pytest.mark.parametrize("name", ["endpoint", "bucket", "access_key", "secret_key"])
+def test_bucket_needs_its_settings(browser, fill_in, name):
+    answer = browser.post(f"{LIST_PATH}/new", data=fill_in(**BUCKET | {name: ""}))
+    assert answer.status_code == 422
+    assert f'id="wrong-{name}">This field is required.' in answer.text
+
+
+def test_new_access_key_of_a_bucket_needs_its_secret(browser, bucket, fill_in):
+    path, unchanged = f"{LIST_PATH}/{bucket.id}/edit", dict.fromkeys(BUCKET, "")
+    answer = browser.post(path, data=fill_in(**unchanged | {"access_key": "ANOTHER7EXAMPLE"}))
+    assert (answer.status_code, 'id="wrong-secret_key"' in answer.text) == (422, True)
+    assert browser.post(path, data=fill_in(**unchanged | {"name": "second", "path_style": "false"})).status_code == 303
+    session.refresh(bucket)
+    assert (bucket.name, bucket.config["path_style"], bucket.config["secret_key"]) == (
+        "second",
+        False,
+        BUCKET["secret_key"],
+    )
+
+
+def test_remote_of_rclone_is_added(browser, fill_in):
+    assert browser.post(f"{LIST_PATH}/new", data=fill_in(storage_type="rclone", remote="offsite")).status_code == 303
+    assert session.query(BackupDestination).one().config == {"remote": "offsite"}
+    refused = browser.post(f"{LIST_PATH}/new", data=fill_in(storage_type="rclone", remote="", name="second"))
+    assert 'id="wrong-remote">This field is required.' in refused.text

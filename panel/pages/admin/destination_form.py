@@ -4,9 +4,9 @@ from functools import partial
 
 from panel.core.errors import Invalid
 from panel.pages.admin.destination_kinds import get_kind
-from panel.schemas.backup_destinations import BackupDestinationIn, BackupDestinationPatch
+from panel.schemas.backup_destinations import BackupDestinationIn, BackupDestinationPatch, DestinationConfig
+from panel.services.backup_destination_settings import REQUIRED_SETTINGS
 from panel.web.forms import Form, translate_error
-from panel.web.translation import gettext as _
 
 CONFIG_PREFIX = "config."
 """What precedes the name of a setting in the errors of the API."""
@@ -17,20 +17,17 @@ class DestinationForm(Form):
 
     def __init__(self, kind_name, *, is_new, initial=None):
         self.kind, self.is_new = get_kind(kind_name), is_new
+        self.required_settings = REQUIRED_SETTINGS.get(kind_name, ())
         schema = BackupDestinationIn if is_new else BackupDestinationPatch
-        config_schema = type(schema().fields["config"].schema)
         names = [field.name for field in self.kind.fields]
         super().__init__(
             partial(schema, exclude=("config",) if is_new else ("config", "storage_type")),
-            partial(config_schema, only=names, partial=True),
+            partial(DestinationConfig, only=names),
             initial=initial,
         )
 
     def is_required(self, name):
-        return self.is_new and (super().is_required(name) or name in self.list_required_settings())
-
-    def list_required_settings(self):
-        return [field.name for field in self.kind.fields if field.is_required]
+        return self.is_new and (super().is_required(name) or name in self.required_settings)
 
     def submit(self, action):
         """Call `action` with the settings in `config`, if there are any."""
@@ -38,12 +35,8 @@ class DestinationForm(Form):
         def submit_settings(**values):
             names = [field.name for field in self.kind.fields if field.name in values]
             config = {name: values.pop(name) for name in names}
-            missing = [name for name in self.list_required_settings() if self.is_new and name not in config]
-            if missing:
-                text = _("This field is required.")
-                raise Invalid(text, **dict.fromkeys(missing, text))
             try:
-                return action(**values, **({"config": config} if config else {}))
+                return action(**values, **({"config": config} if config or self.is_new else {}))
             except Invalid as error:
                 raise name_settings(error) from None
 

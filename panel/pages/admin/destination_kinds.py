@@ -14,7 +14,6 @@ class ConfigField:
     label: str
     hint: str = ""
     placeholder: str = ""
-    is_required: bool = True
     is_secret: bool = False
     options: tuple[tuple[str, str], ...] = ()
     """Choices of value and label; empty for a text field."""
@@ -35,6 +34,49 @@ DESTINATION_KINDS = {
                 lazy_gettext("Directory"),
                 lazy_gettext("Every worker must reach it under this path. Created if it does not exist."),
                 "/srv/backups",
+            ),
+        ),
+    ),
+    "s3": DestinationKind(
+        lazy_gettext("S3 bucket"),
+        (
+            ConfigField(
+                "endpoint",
+                lazy_gettext("URL of the server"),
+                lazy_gettext("Every worker must reach it."),
+                "https://s3.example.com",
+            ),
+            ConfigField("bucket", lazy_gettext("Bucket"), lazy_gettext("It must exist."), "panel-backups"),
+            ConfigField(
+                "path_prefix",
+                lazy_gettext("Folder in the bucket"),
+                lazy_gettext("Optional, without slashes at its ends."),
+                "backups",
+            ),
+            ConfigField("region", lazy_gettext("Region"), lazy_gettext("Default: us-east-1."), "eu-central-1"),
+            ConfigField(
+                "path_style",
+                lazy_gettext("Name of the bucket in URLs"),
+                options=(("true", lazy_gettext("In the path")), ("false", lazy_gettext("In the host name"))),
+            ),
+            ConfigField("access_key", lazy_gettext("Access key")),
+            ConfigField("secret_key", lazy_gettext("Secret key"), is_secret=True),
+        ),
+    ),
+    "rclone": DestinationKind(
+        lazy_gettext("Remote of rclone"),
+        (
+            ConfigField(
+                "remote",
+                lazy_gettext("Remote"),
+                lazy_gettext("Its name in the configuration of rclone, which every worker needs."),
+                "offsite",
+            ),
+            ConfigField(
+                "path_prefix",
+                lazy_gettext("Folder in the remote"),
+                lazy_gettext("Optional, without slashes at its ends."),
+                "backups",
             ),
         ),
     ),
