@@ -34,7 +34,7 @@ def test_policy_of_the_platform_is_created_and_changed(browser, add_policy):
     policy = add_policy(full_backup_time="03:15")
     assert (policy.account_id, policy.timezone, policy.retention_count) == (None, "UTC", 7)
     for text in (browser.get(LIST_PATH).text, browser.get(f"{LIST_PATH}/{policy.id}").text):
-        assert "Daily, 03:15 UTC" in text
+        assert "Daily at 03:15" in text
         assert "7 newest backups" in text
         assert "he platform" in text
     form = browser.get(f"{LIST_PATH}/{policy.id}/edit").text
@@ -45,7 +45,7 @@ def test_policy_of_the_platform_is_created_and_changed(browser, add_policy):
     answer = browser.post(f"{LIST_PATH}/{policy.id}/edit", data=FIELDS | rules | weekly)
     assert answer.status_code == 303, answer.text
     text = browser.get(LIST_PATH).text
-    assert "Sunday, 02:00 UTC" in text
+    assert "Sundays at 02:00" in text
     assert "14 daily, 6 monthly" in text
 
 

@@ -49,8 +49,6 @@ KEEP_RULE_LABELS = {
     "keep_monthly": lazy_gettext("Monthly backups"),
     "keep_yearly": lazy_gettext("Yearly backups"),
 }
-TEXTS = {"weekdays": WEEKDAYS, "keep_rules": KEEP_RULE_LABELS}
-"""What the templates of policies need."""
 
 
 class OwnerForm(In):
@@ -73,7 +71,7 @@ def index():
     page = Page(backup_policies.listing(search=search, is_platform=is_platform))
     counts = backup_policies.count_instances(page)
     filtered = bool(search) or is_platform is not None
-    return render("admin/backup_policies/index.html", "rows", page=page, counts=counts, filtered=filtered, **TEXTS)
+    return render("admin/backup_policies/index.html", "rows", page=page, counts=counts, filtered=filtered)
 
 
 @bp.get("/new")
@@ -104,7 +102,8 @@ def create_policy(owner=None, **values):
 
 
 def form_page(form, policy=None):
-    return render("admin/backup_policies/form.html", "form", status=form.status, form=form, policy=policy, **TEXTS)
+    context = {"form": form, "policy": policy, "weekdays": WEEKDAYS, "keep_rules": KEEP_RULE_LABELS}
+    return render("admin/backup_policies/form.html", "form", status=form.status, **context)
 
 
 @bp.get("/<policy_id>")
@@ -121,7 +120,7 @@ def policy_page(policy_id, form, block):
         "locations": backup_policies.list_default_locations(policy),
         "form": form,
     }
-    return render("admin/backup_policies/show.html", block, status=form.status, **context, **TEXTS)
+    return render("admin/backup_policies/show.html", block, status=form.status, **context)
 
 
 @bp.get("/<policy_id>/edit")
