@@ -105,7 +105,7 @@ def test_customer_pages_are_readable(site, open_page, size):
 def test_admin_pages_are_readable(site, open_page, size):
     with site.app.test_request_context():
         lists = [url_for(entry.endpoint) for entry in OPERATOR_PAGES.entries]
-    tabs = [f"/admin{site.paths['instance']}{tab}" for tab in ("", "/network", "/settings")]
+    tabs = [f"/admin{site.paths['instance']}{tab}" for tab in ("", "/network", "/backups", "/settings")]
     detail_pages = [f"/admin{site.paths[name]}" for name in ("group", "set", "pack")]
     paths = [*lists, *(f"/admin/{form}" for form in ADMIN_FORMS), *tabs, *detail_pages, "/admin/ip-sets?search=nothing"]
     assert find_readability_errors(open_page(size, caller="admin"), site, paths) == {}
