@@ -67,11 +67,18 @@ class S3Server:
         self.operator.create_bucket(Bucket=BUCKET)
         self.operator.create_bucket(Bucket=LOCKED_BUCKET, ObjectLockEnabledForBucket=True)
         self.operator.put_object_lock_configuration(Bucket=LOCKED_BUCKET, ObjectLockConfiguration=LOCK)
+        wait_until(self.can_store, "SeaweedFS to have a volume")
 
     def is_ready(self):
         assert self.process.poll() is None, (self.directory / "log").read_text()
         with suppress(BotoCoreError, ClientError):
             return self.operator.list_buckets()
+
+    def can_store(self):
+        """Return whether an object can be stored: the server accepts requests earlier."""
+        with suppress(BotoCoreError, ClientError):
+            self.operator.put_object(Bucket=BUCKET, Key="ready", Body=b"ready")
+            return self.operator.delete_object(Bucket=BUCKET, Key="ready")
 
     def get_bucket(self, access_key="backups", bucket=BUCKET):
         return Bucket(self.endpoint, bucket, access_key, f"{access_key}-secret")
