@@ -21,7 +21,8 @@ PROVED_FILES = {
     "docker": (
         "tests/guests/test_docker.py",
         "tests/guests/package_archive.py",
-        "worker/guest/*.py",
+        "worker/guest/background_job.py",
+        "worker/guest/docker*.py",
         "worker/guest/docker_scripts/*",
         "worker/images/debian/**/*",
         "worker/nodes/libvirt/guest_agent*.py",
@@ -35,7 +36,7 @@ PROVED_FILES = {
     "debian": (
         "tests/guests/test_ssh_key_injection.py",
         "consoles/ssh.py",
-        "worker/guest/*.py",
+        "worker/guest/ssh_keys.py",
         "worker/images/disk.py",
         "worker/images/packages.py",
         "worker/images/rootfs_overlay.py",
