@@ -17,7 +17,6 @@ import contextlib
 import select
 import socket
 import threading
-from collections.abc import Callable
 
 import libvirt
 import structlog
@@ -42,6 +41,8 @@ LAST_BYTES_TIMEOUT_SECONDS = 0.5
 
 
 def open_channel(connections: ConnectionPool, machine_id: str) -> socket.socket:
+    if earlier := connections.newest_channels.get(machine_id):
+        earlier.set_superseded()
     connection = connections.take_for_channel()
     try:
         with translate_errors(connection, message("open the channel")):
@@ -49,7 +50,8 @@ def open_channel(connections: ConnectionPool, machine_id: str) -> socket.socket:
     except BaseException:
         connections.release_from_channel(connection)
         raise
-    copier = StreamCopier(connections, connection, stream, lambda: take_over(connections, machine_id))
+    copier = StreamCopier(connections, connection, stream, machine_id)
+    connections.newest_channels[machine_id] = copier
     threading.Thread(target=copier.run, name="libvirt channel", daemon=True).start()
     return copier.caller_end
 
@@ -79,13 +81,11 @@ class StreamCopier:
     """Copies bytes in both directions until either end is closed."""
 
     def __init__(
-        self,
-        connections: ConnectionPool,
-        connection: libvirt.virConnect,
-        stream: libvirt.virStream,
-        end_stream: Callable[[], None],
+        self, connections: ConnectionPool, connection: libvirt.virConnect, stream: libvirt.virStream, machine_id: str
     ) -> None:
-        self.connections, self.connection, self.stream, self.end_stream = connections, connection, stream, end_stream
+        self.connections, self.connection, self.stream, self.machine_id = connections, connection, stream, machine_id
+        self.lock, self.is_superseded = threading.Lock(), False
+        """Whether another channel is being opened, which ends this one. It must not be ended by `take_over` then."""
         self.caller_end, self.own_end = socket.socketpair()
         self.wake_reader, self.wake_writer = socket.socketpair()
         self.wake_reader.setblocking(False)
@@ -105,6 +105,10 @@ class StreamCopier:
             log.debug("channel_ended", detail=str(error))
         finally:
             self.close()
+
+    def set_superseded(self) -> None:
+        with self.lock:
+            self.is_superseded = True
 
     def copy_to_guest(self) -> None:
         """Copy what the caller sends. Ends when an end is closed, and wakes the other thread."""
@@ -166,8 +170,12 @@ class StreamCopier:
             self.own_end.shutdown(socket.SHUT_RDWR)
         self.sender.join(LAST_BYTES_TIMEOUT_SECONDS)
         if self.sender.is_alive():
-            self.end_stream()
+            with self.lock:
+                if not self.is_superseded:
+                    take_over(self.connections, self.machine_id)
             self.sender.join()
+        if self.connections.newest_channels.get(self.machine_id) is self:
+            del self.connections.newest_channels[self.machine_id]
         self.own_end.close()
         with contextlib.suppress(libvirt.libvirtError):
             self.stream.abort()

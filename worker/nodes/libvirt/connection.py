@@ -13,6 +13,7 @@ import threading
 import time
 import weakref
 from collections.abc import Iterator
+from typing import Any
 
 import libvirt
 import structlog
@@ -52,6 +53,8 @@ class ConnectionPool:
         self.pid = os.getpid()
         self.idle: list[libvirt.virConnect] = []
         self.idle_of_channels: list[libvirt.virConnect] = []
+        self.newest_channels: dict[str, Any] = {}
+        """Machine → what copies the bytes of its newest open channel."""
         pools.add(self)
 
     @contextlib.contextmanager
@@ -72,7 +75,7 @@ class ConnectionPool:
     def forget_connections_of_parent(self) -> None:
         if self.pid != os.getpid():
             leaked_from_parent.append((self.idle, self.idle_of_channels))
-            self.pid, self.idle, self.idle_of_channels = os.getpid(), [], []
+            self.pid, self.idle, self.idle_of_channels, self.newest_channels = os.getpid(), [], [], {}
 
     def take_for_channel(self) -> libvirt.virConnect:
         """Return a connection for a stream with a callback, to be returned by `release_from_channel`.
