@@ -82,7 +82,7 @@ def test_backup_is_made_restored_and_scheduled(page, running_installation, desti
     screenshot("simulation")
     page.keyboard.press("Enter")
     expect(page.get_by_role("heading", name="nightly")).to_be_visible()
-    page.locator("[name=instance_ids]").focus()
+    page.locator(f"[name=instance_ids][value='{instance}']").focus()
     page.keyboard.press("Space")
     page.keyboard.press("Enter")
     expect(page.locator("#detach")).to_contain_text(name)

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.processes
 SLOW_CONNECTION_COUNT, OTHER_ADDRESS_CONNECTION_COUNT = 1000, 100
 SLOW_BYTE_INTERVAL_SECONDS = 3
 MIN_P99_LIMIT_SECONDS = 0.05
-MAX_MEASUREMENTS = 3
+MAX_MEASUREMENTS = 6
 """Other programs of the machine may disturb one measurement; a real delay would fail all of them."""
 INCOMPLETE_HEAD = b"GET /healthz HTTP/1.1\r\nHost: x\r\nX-Slow: "
 INCOMPLETE_BODY = b"POST /api/ssh-keys HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n"
