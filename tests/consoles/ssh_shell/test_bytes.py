@@ -8,6 +8,9 @@ from contextlib import suppress
 from consoles.ssh_shell import MAX_UNDRAWN_BYTES
 from tests.consoles.ssh_shell.terminal import RANDOM_MEBIBYTE, echo, flood
 
+MAX_MEASUREMENTS = 3
+"""Other programs of the machine may disturb one measurement."""
+
 
 def test_shell_output_arrives_unchanged(open_shell, start_ssh_guest):
     def play(channel, interface):
@@ -69,16 +72,18 @@ def test_unacknowledged_output_is_bounded(open_shell, start_ssh_guest):
 
 def test_ctrl_c_stops_flood_within_half_a_second(open_shell, start_ssh_guest):
     """The terminal draws 2 MB/s, as on a slow computer. Output sent after Ctrl-C is drawn within half a second."""
-    session = open_shell(start_ssh_guest(flood))
-    viewer = session.viewer
-    for _ in range(20):
-        draw_output(viewer)
-    started_at = time.monotonic()
-    viewer.send(b"\3")
-    while not viewer.stream.endswith(b"^C"):
-        viewer.stream = b""
-        draw_output(viewer)
-    assert time.monotonic() - started_at < 0.5
+    durations = []
+    while not durations or min(durations) >= 0.5:
+        assert len(durations) < MAX_MEASUREMENTS, durations
+        viewer = open_shell(start_ssh_guest(flood)).viewer
+        for _ in range(20):
+            draw_output(viewer)
+        started_at = time.monotonic()
+        viewer.send(b"\3")
+        while not viewer.stream.endswith(b"^C"):
+            viewer.stream = b""
+            draw_output(viewer)
+        durations.append(time.monotonic() - started_at)
 
 
 def draw_output(viewer):
