@@ -260,7 +260,7 @@ def test_channel_carries_bytes_of_guest_that_does_not_read(node, flooding_microv
             channel.shutdown(socket.SHUT_RDWR)
 
 
-def test_channel_that_opens_slowly_is_not_ended_by_earlier_one(node, flooding_microvm, monkeypatch):
+def test_earlier_channel_does_not_end_late_one(node, flooding_microvm, monkeypatch):
     """The earlier one has bytes that the guest does not take, and ends itself by opening the channel once more."""
     if not is_libvirt(node):
         pytest.skip("a simulated guest's channels are independent")
@@ -270,11 +270,11 @@ def test_channel_that_opens_slowly_is_not_ended_by_earlier_one(node, flooding_mi
         first.shutdown(socket.SHUT_RDWR)
     open_stream = channels.open_stream
 
-    def open_slowly(*args):
+    def open_late(*args):
         time.sleep(2 * channels.LAST_BYTES_TIMEOUT_SECONDS)
         return open_stream(*args)
 
-    monkeypatch.setattr(channels, "open_stream", open_slowly)
+    monkeypatch.setattr(channels, "open_stream", open_late)
     with node.open_channel(flooding_microvm.id) as second:
         size = len(receive(second, 4 * MiB))
         assert size == 4 * MiB
