@@ -24,11 +24,10 @@ class Verification:
     """Points that use a damaged chunk, or whose manifest is damaged."""
 
 
-def verify(
-    repository: Repository, ratio: float = 1.0, progress: Callable[[int, int], None] | None = None
-) -> Verification:
+def verify(repository: Repository, ratio: float = 1.0, progress: Callable[[int], None] | None = None) -> Verification:
     """Read all manifests and tables, and that ratio of the other chunks, chosen at random. Damaged chunks are marked,
-    so that the next backup that reads their content stores them again."""
+    so that the next backup that reads their content stores them again. `progress` is called with the stored bytes of
+    each chunk; if it raises, the verification ends."""
     result = Verification()
     repository.refresh()
     unreadable = mark_live(repository)
@@ -40,10 +39,11 @@ def verify(
         blobs = repository.read_blobs(names)
         for name in names:
             result.chunks_checked += 1
-            if not is_intact(repository, name, blobs.get(name)):
+            blob = blobs.get(name)
+            if not is_intact(repository, name, blob):
                 result.damaged_chunks.add(name.hex())
             if progress:
-                progress(result.chunks_checked, count)
+                progress(len(blob or b""))
     if result.damaged_chunks:
         result.damaged_points |= find_points(repository, result.damaged_chunks)
     for chunk in result.damaged_chunks:

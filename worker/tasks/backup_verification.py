@@ -1,5 +1,7 @@
 """Verification of the accounts' repositories."""
 
+import itertools
+
 import structlog
 
 from panel.core import clock
@@ -15,7 +17,6 @@ from worker.tasks.instance_backups import MEBIBYTE
 log = structlog.get_logger()
 
 SAMPLE_RATIO = 0.05
-MAX_CHUNK_BYTES = 1024**2
 CHUNKS_PER_CHECK = 100
 
 
@@ -32,9 +33,11 @@ def verify_repository(work):
     row, is_complete = get_repository(work.task.resource_id), work.task.arguments["is_complete"]
     started_at, rate_limit = clock.now(), RateLimit(row.destination.bandwidth_limit * MEBIBYTE)
 
-    def report_chunk(count, total):
-        rate_limit.wait(MAX_CHUNK_BYTES)
-        if count % CHUNKS_PER_CHECK == 0:
+    chunk_numbers = itertools.count(1)
+
+    def report_chunk(size):
+        rate_limit.wait(size)
+        if next(chunk_numbers) % CHUNKS_PER_CHECK == 0:
             work.check()
 
     work.step(message("Reading what is stored"), 5)

@@ -5,7 +5,6 @@ from sqlalchemy import Select, select
 from panel.core import clock
 from panel.core.db import session
 from panel.core.errors import Problem
-from panel.core.messages import message
 from panel.models import Account, BackupPolicy, BackupPolicyInstance, Instance, InstanceBackup
 from panel.services import instance_backups
 from panel.services.backup_policies.retention import select_retained
@@ -49,7 +48,7 @@ def run(policy: BackupPolicy) -> None:
                 )
         except Problem as problem:
             if problem.reason not in SKIPPED_REASONS:
-                record_failure(policy, instance.display_name, problem.message)
+                record_failure(policy, problem.message)
 
 
 def choose_type(policy: BackupPolicy, instance: Instance) -> str:
@@ -64,9 +63,9 @@ def choose_type(policy: BackupPolicy, instance: Instance) -> str:
     return "full" if is_chain_full else "incremental"
 
 
-def record_failure(policy: BackupPolicy, instance_name: str, error: str) -> None:
-    policy.failures += 1
-    policy.last_error = message("{instance}: {error}", instance=instance_name, error=error)
+def record_failure(policy: BackupPolicy, error: str) -> None:
+    """Count a failure. Which instance failed is not stored: not everybody who sees the policy may see that one."""
+    policy.failures, policy.last_error = policy.failures + 1, error
 
 
 def find_policy(backup: InstanceBackup) -> BackupPolicy | None:
@@ -75,7 +74,7 @@ def find_policy(backup: InstanceBackup) -> BackupPolicy | None:
 
 def on_backup_failed(backup: InstanceBackup, error: str) -> None:
     if policy := find_policy(backup):
-        record_failure(policy, backup.recorded_name, error)
+        record_failure(policy, error)
 
 
 def on_backup_complete(backup: InstanceBackup) -> None:
