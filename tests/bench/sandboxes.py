@@ -6,8 +6,8 @@
 - Files: `files.write` and `files.read` of 16 MiB by the SDK, against the same bytes through the bare channel, between a
   file of the guest and this process. Target: at least half as fast.
 
-Panel and script take turns on one hypervisor. The pool is not refilled meanwhile, and each start waits until the machine
-of the one before is removed.
+Panel and script take turns on one hypervisor. The pool is not refilled meanwhile, and each start waits until
+the machine of the one before is removed.
 """
 
 import contextlib

@@ -12,6 +12,7 @@ from panel.services import catalog, instances
 from tests.support.html_pages import PARTIAL_HEADERS
 from worker.nodes.base import Machine
 from worker.nodes.libvirt import xml
+from worker.nodes.libvirt.capabilities import ProbedCapabilities
 from worker.tasks.machine_spec import build_spec
 
 
@@ -79,11 +80,12 @@ def test_customer_cannot_set_topology(api_as, running_instance):
 
 def test_domain_xml_contains_the_cpu_topology():
     machine = Machine("0199c0a8-7d3e-7c4e-9d3c-0d2f8a5b6c7d", "m", 4, 512, ())
+    facts = ProbedCapabilities(False, "", bandwidth_limits=False, address_filters=False)
     for topology, attributes in (
         (None, []),
         ((1, 2, 2), [{"sockets": "1", "dies": "1", "cores": "2", "threads": "2"}]),
     ):
-        domain = etree.fromstring(xml.build_domain_xml(replace(machine, topology=topology), {}, False, False, False))
+        domain = etree.fromstring(xml.build_domain_xml(replace(machine, topology=topology), {}, facts))
         assert [dict(topology_element.attrib) for topology_element in domain.iterfind("cpu/topology")] == attributes
 
 

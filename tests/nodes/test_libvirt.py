@@ -14,6 +14,7 @@ from lxml import etree
 
 from worker.nodes.base import AgentUnavailable, Disk, Machine, Nic, NoCapacity, NotOnNode, Refused, Unreachable
 from worker.nodes.libvirt import chipset, filters, firewall, hotplug, kvm, machines, nic_devices, xml
+from worker.nodes.libvirt.capabilities import ProbedCapabilities
 from worker.nodes.libvirt.connection import with_batch_mode
 from worker.nodes.libvirt.errors import to_node_error
 
@@ -32,8 +33,11 @@ MACHINE = Machine(
 )
 
 
-def build_domain(kvm=False, limits=True, guarded=True, **facts):
-    return etree.fromstring(xml.build_domain_xml(replace(MACHINE, **facts), PATHS, kvm, limits, guarded))
+FACTS = ProbedCapabilities(False, "", bandwidth_limits=True, address_filters=True, io_threads=True)
+
+
+def build_domain(facts=FACTS, **changes):
+    return etree.fromstring(xml.build_domain_xml(replace(MACHINE, **changes), PATHS, facts))
 
 
 EXIT_SCRIPT = """
@@ -102,6 +106,12 @@ def test_new_machine_is_q35_with_spare_ports():
     assert timers["hpet"].get("present") == "no"
 
 
+def test_machine_has_no_io_thread_where_qemu_is_too_old():
+    description = build_domain(replace(FACTS, io_threads=False))
+    assert description.find("iothreads") is None
+    assert dict(description.find("devices/disk[@device='disk']/driver").attrib) == xml.DISK_DRIVER
+
+
 def list_drive_buses(description):
     return [drive.find("target").get("bus") for drive in description.iterfind("devices/disk[@device='cdrom']")]
 
@@ -120,9 +130,7 @@ def list_drive_buses(description):
 )
 def test_existing_machine_keeps_machine_type(existing, secure_boot, expected, drives):
     """Existing machines keep theirs. With secure boot only q35 will do."""
-    description = xml.build_domain_xml(
-        replace(MACHINE, secure_boot=secure_boot), PATHS, False, True, True, existing=existing
-    )
+    description = xml.build_domain_xml(replace(MACHINE, secure_boot=secure_boot), PATHS, FACTS, existing=existing)
     description = etree.fromstring(description)
     assert description.find("os/type").get("machine") == expected
     assert list_drive_buses(description) == drives
@@ -132,7 +140,7 @@ class OffDomain:
     """A machine whose disk is on a file system without direct I/O."""
 
     def __init__(self):
-        self.description, self.starts = xml.build_domain_xml(MACHINE, PATHS, False, False, False), 0
+        self.description, self.starts = xml.build_domain_xml(MACHINE, PATHS, FACTS), 0
 
     def XMLDesc(self, flags):
         return self.description
@@ -172,7 +180,7 @@ def test_disk_without_direct_io_uses_page_cache(monkeypatch):
     driver = etree.fromstring(domain.description).find("devices/disk[@device='disk']/driver")
     assert (driver.get("cache"), driver.get("io"), driver.get("detect_zeroes")) == ("writeback", "threads", "unmap")
     assert domain.starts == 2
-    hotplug.attach_device(domain, xml.build_disk(1, "/pool/more", {}, "more"), 0)
+    hotplug.attach_device(domain, xml.build_disk(1, "/pool/more", {}, "more", iothread=False), 0)
     assert etree.fromstring(domain.description).find("driver").get("cache") == "writeback"
 
 
@@ -180,7 +188,7 @@ def test_speed_limits_are_seen_from_guest_and_need_node_support():
     limits = build_domain().find("devices/interface/bandwidth")
     assert limits.find("inbound").get("average") == str(100 * 1000 // 8)
     assert limits.find("outbound").get("average") == str(8 * 1000 // 8)
-    assert build_domain(limits=False).find("devices/interface/bandwidth") is None
+    assert build_domain(replace(FACTS, bandwidth_limits=False)).find("devices/interface/bandwidth") is None
     assert (
         build_domain(nics=(replace(NIC, inbound_mbps=0, outbound_mbps=0),)).find("devices/interface/bandwidth") is None
     )
@@ -202,11 +210,11 @@ def test_nic_filter_is_bound_to_addresses():
         own,
     ]
     assert bound(addresses=()) == [("IPV4", "0.0.0.0"), ("IPV6", "::"), own]
-    assert build_domain(guarded=False).find("devices/interface/filterref") is None
+    assert build_domain(replace(FACTS, address_filters=False)).find("devices/interface/filterref") is None
 
 
 def test_kvm_is_used_where_it_works():
-    fast, slow = build_domain(kvm=True), build_domain()
+    fast, slow = build_domain(replace(FACTS, accelerated=True)), build_domain()
     assert (fast.get("type"), fast.find("cpu").get("mode")) == ("kvm", "host-passthrough")
     assert (slow.get("type"), slow.find("cpu").get("mode")) == ("qemu", "maximum")
 

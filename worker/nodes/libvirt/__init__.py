@@ -269,7 +269,7 @@ class LibvirtNode(NodeDriver):
         sandbox_network.ensure_filterable(machine.nics, probed.address_filters)
         define = define or machines.define
         self._allow_neighbors(probed, machine.nics)
-        define(connection, machine, probed.accelerated, probed.bandwidth_limits, probed.address_filters)
+        define(connection, machine, probed)
 
     def ensure_sandbox_network(self, network: SandboxNetwork) -> None:
         label = message("prepare the network of micro VMs")

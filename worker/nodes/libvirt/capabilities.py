@@ -20,6 +20,10 @@ MIN_PROBE_CPU_NANOSECONDS = 10_000_000
 PROBE_GUEST_TIMEOUT_SECONDS = 5.0
 """Seconds a probe guest has to use that much processor time."""
 
+FIRST_VERSION_WITH_SAFE_IO_THREADS = 9_000_000
+"""QEMU 9.0. Earlier ones can end with "qemu_mutex_unlock_impl: Operation not permitted" when a backup job and a change
+of a disk with an I/O thread meet, such as suspend and resume (QEMU issue 2276)."""
+
 
 @dataclass(frozen=True)
 class ProbedCapabilities:
@@ -29,11 +33,16 @@ class ProbedCapabilities:
     address_filters: bool
     tpm: bool = False
     secure_boot: bool = False
+    io_threads: bool = False
 
 
 def probe(connection: libvirt.virConnect) -> ProbedCapabilities:
     accelerated, note = probe_acceleration(connection)
-    device_support = tpm.is_supported(connection), firmware.is_supported(connection)
+    device_support = (
+        tpm.is_supported(connection),
+        firmware.is_supported(connection),
+        connection.getVersion() >= FIRST_VERSION_WITH_SAFE_IO_THREADS,
+    )
     facts = ProbedCapabilities(
         accelerated, note, probe_bandwidth_limits(connection), probe_address_filters(connection), *device_support
     )

@@ -45,7 +45,7 @@ def attach_device(domain: libvirt.virDomain, attached: etree._Element, view: int
 
 
 def has_iothread(domain: libvirt.virDomain, view: int) -> bool:
-    """Return whether the machine has an I/O thread; those defined by earlier releases have none."""
+    """Return whether the machine has an I/O thread. It depends on the release and the node that defined it."""
     return etree.fromstring(read_domain_xml(domain, view)).findtext("iothreads", "0") != "0"
 
 

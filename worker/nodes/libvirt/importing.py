@@ -13,6 +13,7 @@ from lxml.builder import ElementMaker
 from panel.core.messages import message
 from worker.nodes.base import Machine, Refused
 from worker.nodes.libvirt import firewall, machines, nic_devices, unmanaged_machines
+from worker.nodes.libvirt.capabilities import ProbedCapabilities
 from worker.nodes.libvirt.machines import get_domain
 
 NOTE_NAMESPACE = "urn:panel:before:1"
@@ -20,9 +21,7 @@ NOTE_ELEMENT = ElementMaker(namespace=NOTE_NAMESPACE, nsmap={"before": NOTE_NAME
 DEFINITION_XML_FLAGS = libvirt.VIR_DOMAIN_XML_SECURE | libvirt.VIR_DOMAIN_XML_INACTIVE
 
 
-def import_machine(
-    connection: libvirt.virConnect, machine: Machine, kvm: bool, limits: bool, has_filters: bool
-) -> None:
+def import_machine(connection: libvirt.virConnect, machine: Machine, facts: ProbedCapabilities) -> None:
     domain = get_domain(connection, machine.id)
     if domain.isActive():
         raise Refused(message("The machine is on."), f"machine {machine.id}")
@@ -31,7 +30,7 @@ def import_machine(
     if note is None:
         note = NOTE_ELEMENT.definition(domain.XMLDesc(DEFINITION_XML_FLAGS), autostart=str(domain.autostart()))
     try:
-        machines.define(connection, machine, kvm, limits, has_filters, (note,))
+        machines.define(connection, machine, facts, (note,))
         domain.setAutostart(0)
     except libvirt.libvirtError:
         with contextlib.suppress(libvirt.libvirtError):

@@ -11,6 +11,7 @@ from lxml import etree
 
 from worker.nodes.base import Disk, Machine, Power, make_overlay_name
 from worker.nodes.libvirt import checkpoints, domain_stats, firewall, firmware, nic_devices, saved_state, xml
+from worker.nodes.libvirt.capabilities import ProbedCapabilities
 from worker.nodes.libvirt.errors import ignore_missing
 from worker.nodes.libvirt.pools import get_volume
 
@@ -32,9 +33,7 @@ def get_domain(connection: libvirt.virConnect, machine_id: str) -> libvirt.virDo
 def define(
     connection: libvirt.virConnect,
     machine: Machine,
-    kvm: bool,
-    limits: bool,
-    has_filters: bool,
+    facts: ProbedCapabilities,
     metadata: Iterable[etree._Element] = (),
 ) -> None:
     """Define the machine. `metadata` are further elements of its metadata."""
@@ -42,10 +41,8 @@ def define(
     volumes = (*machine.disks, *machine.media.values(), *kernel_files)
     paths = {volume: get_volume(connection, volume).path() for volume in volumes}
     paths |= map_overlay_paths(connection, machine.disks)
-    description = xml.build_domain_xml(
-        machine, paths, kvm, limits, has_filters, metadata, find_machine_type(connection, machine.id)
-    )
-    if has_filters:
+    description = xml.build_domain_xml(machine, paths, facts, metadata, find_machine_type(connection, machine.id))
+    if facts.address_filters:
         firewall.define_filters(connection, machine.nics)
     try:
         connection.defineXML(description)

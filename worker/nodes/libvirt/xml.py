@@ -7,6 +7,7 @@ from lxml.builder import E, ElementMaker
 
 from worker.nodes.base import CHANNEL_NAME, Disk, Machine, Nic
 from worker.nodes.libvirt import chipset, firewall, firmware, microvm, tpm
+from worker.nodes.libvirt.capabilities import ProbedCapabilities
 
 PANEL_NAMESPACE = "urn:panel:machine:1"
 MARK_ELEMENT = ElementMaker(namespace=PANEL_NAMESPACE, nsmap={"panel": PANEL_NAMESPACE})
@@ -50,14 +51,12 @@ def build_raw_volume_xml(name: str, size: int, mode: str = "") -> str:
 def build_domain_xml(
     machine: Machine,
     paths: Mapping[Disk, str],
-    kvm: bool,
-    limits: bool,
-    has_filters: bool,
+    facts: ProbedCapabilities,
     metadata: Iterable[etree._Element] = (),
     existing: str = "",
 ) -> str:
     """Return a machine's definition. `paths`: disk or medium → its file; `metadata`: further elements of its metadata;
-    `existing`: the machine type of its present definition. The flags say what the node can do."""
+    `existing`: the machine type of its present definition. `facts` are the node's."""
     memory = str(machine.memory_mb)
     kind = chipset.choose_machine_type(machine, existing)
     drives = chipset.list_drives(machine, kind)
@@ -70,15 +69,15 @@ def build_domain_xml(
             E.memory(memory, unit="MiB"),
             E.currentMemory(memory, unit="MiB"),
             E.vcpu(str(machine.cpu_cores)),
-            E.iothreads("1"),
+            *([E.iothreads("1")] if facts.io_threads else []),
             *build_cpu_quota(machine),
             *build_boot_source(machine, kind, paths),
-            E.cpu(*build_topology(machine), mode="host-passthrough" if kvm else "maximum"),
+            E.cpu(*build_topology(machine), mode="host-passthrough" if facts.accelerated else "maximum"),
             build_clock(),
             E.on_reboot("restart"),
             E.devices(
                 *chipset.build_controllers(machine, kind),
-                *(build_disk(n, paths[d], order, d.name) for n, d in enumerate(machine.disks)),
+                *(build_disk(n, paths[d], order, d.name, facts.io_threads) for n, d in enumerate(machine.disks)),
                 *(
                     build_drive(
                         name,
@@ -88,7 +87,10 @@ def build_domain_xml(
                     )
                     for slot, name in drives.items()
                 ),
-                *(build_nic(n, nic, order, limits, has_filters) for n, nic in enumerate(machine.nics)),
+                *(
+                    build_nic(n, nic, order, facts.bandwidth_limits, facts.address_filters)
+                    for n, nic in enumerate(machine.nics)
+                ),
                 E.serial(E.target(port="0"), type="pty"),
                 E.console(E.target(type="serial", port="0"), type="pty"),
                 *build_channels(machine),
@@ -97,7 +99,7 @@ def build_domain_xml(
                 *([] if machine.kernel else build_screen(machine)),
                 *tpm.build_devices(machine),
             ),
-            type="kvm" if kvm else "qemu",
+            type="kvm" if facts.accelerated else "qemu",
         )
     )
 
@@ -178,7 +180,7 @@ PAGE_CACHE = {"cache": "writeback", "io": "threads"}
 """Used instead where the file system of a pool does not support direct I/O."""
 
 
-def build_disk(number: int, path: str, order: Mapping[str, int], name: str, iothread: bool = True) -> etree._Element:
+def build_disk(number: int, path: str, order: Mapping[str, int], name: str, iothread: bool) -> etree._Element:
     """Return a disk. The guest finds it as /dev/disk/by-id/virtio-NAME: virtio disks show 20 characters of the serial
     number."""
     device = make_disk_name(number)
