@@ -8,7 +8,7 @@ from playwright.sync_api import Error, Page, expect, sync_playwright
 
 from panel.core.config import ROOT
 from tests.browser.running_installation import running_installation  # noqa: F401  (fixture)
-from tests.browser.windows import open_window
+from tests.browser.windows import collect_console_errors, open_window
 from tests.support.panel_processes import fresh_installation  # noqa: F401  (fixture)
 
 CHROMIUM_FLAGS = (
@@ -52,10 +52,7 @@ def console_errors():
 def page(browser, console_errors):
     """Yield a page in a new browser context. Console errors and policy violations fail the test."""
     context = open_window(browser)
-    page = context.new_page()
-    page.on("console", lambda entry: console_errors.append(entry.text) if entry.type in ("error", "warning") else None)
-    page.on("pageerror", lambda error: console_errors.append(str(error)))
-    yield page
+    yield collect_console_errors(context.new_page(), console_errors)
     context.close()
     assert console_errors == []
 

@@ -33,7 +33,7 @@ from panel.services import settings as app_settings
 from panel.services.instance_backups.create import get_or_create_repository
 from panel.services.microvms import profiles
 from panel.services.webhooks import subscriptions
-from tests.browser.windows import open_window
+from tests.browser.windows import collect_console_errors, open_window
 from tests.support.isolated_app import isolated_installation
 from tests.support.microvms import register_image
 from tests.support.ports import find_free_port
@@ -184,15 +184,17 @@ def site(tmp_path_factory):
 
 
 @pytest.fixture
-def open_page(browser, site):
-    """Return a function that opens a page as customer or operator, with a viewport size and a theme."""
+def open_page(browser, site, console_errors):
+    """Return a function that opens a page as customer or operator, with a viewport size and a theme. Console errors fail
+    the test."""
     contexts = []
 
     def open_new_page(size, theme="light", caller="owner"):
         contexts.append(open_window(browser, viewport=VIEWPORTS[size], color_scheme=theme))
         contexts[-1].add_cookies([site.cookies[caller]])
-        return contexts[-1].new_page()
+        return collect_console_errors(contexts[-1].new_page(), console_errors)
 
     yield open_new_page
     for browser_context in contexts:
         browser_context.close()
+    assert console_errors == []

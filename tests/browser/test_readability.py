@@ -1,6 +1,7 @@
-"""Readability of all pages on a phone and a wide screen, in both themes, with names of maximum length."""
+"""Readability of all pages on a phone and of most on a wide screen, in both themes, with names of maximum length."""
 
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 from flask import url_for
@@ -57,7 +58,6 @@ CUSTOMER_PATHS = [
     "/billing/entries",
     "/profile",
     "/profile/security",
-    "/nothing",
 ]
 INSTANCE_TABS = (
     "",
@@ -90,35 +90,80 @@ ADMIN_FORMS = [
 """Forms of operators, below /admin."""
 
 
-@pytest.mark.parametrize("size", VIEWPORTS)
-def test_customer_pages_are_readable(site, open_page, size):
-    paths = [
-        *CUSTOMER_PATHS,
-        *site.paths.values(),
-        *(site.paths["instance"] + tab for tab in INSTANCE_TABS),
-        *(site.paths["microvm"] + page for page in ("/edit", "/logs", "/metrics")),
-    ]
-    assert find_readability_errors(open_page(size), site, paths) == {}
+MAX_VISITED_PAGES = 200
+REPRESENTATIVE_APP = "wordpress"
+"""The app of the catalog whose form is visited. The others have the same page."""
 
 
-@pytest.mark.parametrize("size", VIEWPORTS)
-def test_admin_pages_are_readable(site, open_page, size):
+def list_customer_paths(site):
+    instance, microvm = site.paths["instance"], site.paths["microvm"]
+    microvm_pages = (f"{microvm}/{page}" for page in ("edit", "logs", "metrics"))
+    return [*CUSTOMER_PATHS, *site.paths.values(), *(instance + tab for tab in INSTANCE_TABS), *microvm_pages]
+
+
+def list_admin_paths(site):
     with site.app.test_request_context():
         lists = [url_for(entry.endpoint) for entry in OPERATOR_PAGES.entries]
     tabs = [f"/admin{site.paths['instance']}{tab}" for tab in ("", "/network", "/backups", "/settings")]
     detail_pages = [f"/admin{site.paths[name]}" for name in ("group", "set", "pack")]
-    paths = [*lists, *(f"/admin/{form}" for form in ADMIN_FORMS), *tabs, *detail_pages, "/admin/ip-sets?search=nothing"]
-    assert find_readability_errors(open_page(size, caller="admin"), site, paths) == {}
+    return [*lists, *(f"/admin/{form}" for form in ADMIN_FORMS), *tabs, *detail_pages, "/admin/ip-sets?search=nothing"]
 
 
-def find_readability_errors(page, site, paths):
-    """Return {path: errors} of pages with readability errors."""
-    errors = {}
-    for path in paths:
-        assert page.goto(site.url + path).ok or path == "/nothing", path
-        if page_errors := page.evaluate(READABILITY_SCRIPT):
-            errors[path] = page_errors
-    return errors
+AREAS = pytest.mark.parametrize(
+    ("caller", "area", "list_paths"), [("owner", "/", list_customer_paths), ("admin", "/admin", list_admin_paths)]
+)
+
+
+@AREAS
+def test_pages_are_readable_on_wide_screen(site, open_page, caller, area, list_paths):
+    page = open_page("screen", caller=caller)
+    found = {path: find_readability_errors(page, site, path) for path in list_paths(site)}
+    assert {path: errors for path, errors in found.items() if errors} == {}
+
+
+@AREAS
+def test_linked_pages_open_and_are_readable_on_phone(site, open_page, caller, area, list_paths):
+    page = open_page("phone", caller=caller)
+    visited, waiting, found = set(), [area, *list_paths(site)], {}
+    while waiting:
+        path = waiting.pop(0)
+        if normalize_path(path) in visited or not f"{path}/".startswith(f"{area.rstrip('/')}/"):
+            continue
+        visited.add(normalize_path(path))
+        if path.endswith((".csv", ".yaml")):
+            assert page.request.get(site.url + path).ok, path
+            continue
+        if errors := find_readability_errors(page, site, path):
+            found[path] = errors
+        assert page.title(), path
+        expect(page.locator("h1"), path).to_have_count(1)
+        waiting += find_links(page, site)
+        assert len(visited) < MAX_VISITED_PAGES, path
+    assert found == {}
+
+
+def find_links(page, site):
+    urls = page.eval_on_selector_all("a[href]:not([download])", "all => all.map(a => a.href)")
+    paths = [urlsplit(url).path for url in urls if url.startswith(site.url) and "/static/" not in url]
+    return [path for path in paths if "/apps/new/" not in path or path.endswith(f"/{REPRESENTATIVE_APP}")]
+
+
+def normalize_path(path):
+    """Return the path with `id` in place of ids, so that one page of a kind is visited."""
+    return "/".join("id" if len(part) == 36 else part for part in path.split("/"))
+
+
+def find_readability_errors(page, site, path):
+    assert page.goto(site.url + path).ok, path
+    return page.evaluate(READABILITY_SCRIPT)
+
+
+@pytest.mark.parametrize("size", VIEWPORTS)
+def test_missing_page_is_readable(site, open_page, console_errors, size):
+    page = open_page(size)
+    assert page.goto(f"{site.url}/nothing").status == 404
+    assert page.evaluate(READABILITY_SCRIPT) == []
+    assert "404" in console_errors.pop()
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])

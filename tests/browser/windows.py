@@ -18,3 +18,10 @@ def open_window(browser, **options):
     context = browser.new_context(**{"viewport": {"width": 1440, "height": 900}, "reduced_motion": "reduce", **options})
     context.add_init_script(WAIT_UNTIL_READY_SCRIPT)
     return context
+
+
+def collect_console_errors(page, errors):
+    """Append the console errors and warnings of the page to `errors`. Return the page."""
+    page.on("console", lambda entry: errors.append(entry.text) if entry.type in ("error", "warning") else None)
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    return page
