@@ -185,8 +185,8 @@ def site(tmp_path_factory):
 
 @pytest.fixture
 def open_page(browser, site, console_errors):
-    """Return a function that opens a page as customer or operator, with a viewport size and a theme. Console errors fail
-    the test."""
+    """Return a function that opens a page as customer or operator, with a viewport size and a theme. Console errors
+    fail the test."""
     contexts = []
 
     def open_new_page(size, theme="light", caller="owner"):
