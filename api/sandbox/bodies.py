@@ -4,7 +4,13 @@ from marshmallow import ValidationError, fields, validate
 
 from api.sandbox.kit import Body
 from panel.schemas.base import Bool, Int, Text, describe
-from panel.schemas.microvms import MAX_TIMEOUT_SECONDS, Pairs, allow_out_field, deny_out_field
+from panel.schemas.microvms import (
+    MAX_TIMEOUT_SECONDS,
+    EnvironmentVariables,
+    Pairs,
+    allow_out_field,
+    deny_out_field,
+)
 
 
 def ensure_empty(value):
@@ -63,7 +69,7 @@ class NewSandbox(Body):
         allow_none=True,
         **describe("Texts stored with it. `location_id` chooses the location.", {"run": "17"}),
     )
-    envs = Pairs(
+    envs = EnvironmentVariables(
         data_key="envVars",
         load_default=dict,
         allow_none=True,

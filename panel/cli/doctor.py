@@ -209,7 +209,10 @@ def check_hypervisors(config):
         except NodeError as error:
             messages.append(f"{row.name} is not reachable ({error.detail}).")
     if messages:
-        raise CheckFailed(" ".join(messages) + " Check the host and its URI (panel node list).")
+        hint = (
+            "Check the host and its URI (panel node list). `panel setup` starts the hypervisor of this machine again."
+        )
+        raise CheckFailed(" ".join([*messages, hint]))
     if not rows:
         raise CheckFailed("There is no hypervisor, so no instance can be created. Run: panel setup, or panel node add")
     return ", ".join(row.name for row in rows)

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from worker.nodes.libvirt import confinement
 
+KERNEL_FILE_SUFFIXES = {".kernel", ".initrd"}
 MAX_LISTED_PATHS = 3
 """The most files that one message names."""
 
@@ -55,13 +56,19 @@ def find_storage_errors(directory: Path) -> list[str]:
     for path in confinement.list_storage_paths(directory):
         if path.stat().st_mode & (stat.S_IRGRP | stat.S_IWGRP | stat.S_IROTH | stat.S_IWOTH):
             problems.append(f"Other users can list or change {path}. Run: chmod 711 {path}")
-    readable = [file for file in list_volume_files(directory) if file.stat().st_mode & 0o077]
+    readable = [file for file in list_volume_files(directory) if file.stat().st_mode & get_refused_mode(file)]
     foreign = [file for file in list_volume_files(directory) if file.stat().st_uid not in owners]
     if readable:
         problems.append(f"Other users can read {join_names(readable)}. Run chmod 600 on them.")
     if foreign:
         problems.append(f"{join_names(foreign)} have another owner. Run chown root:root on them.")
     return problems
+
+
+def get_refused_mode(file: Path) -> int:
+    """Return the permissions that nobody but the file's owner may have. Machines share the files of kernels, which are
+    not secret."""
+    return 0o022 if file.suffix in KERNEL_FILE_SUFFIXES else 0o077
 
 
 def list_volume_files(directory: Path) -> list[Path]:

@@ -3,7 +3,13 @@
 from marshmallow import fields, validate
 
 from panel.schemas.base import Bool, In, Int, Name, Number, Out, PageQuery, Patch, Text, Time, describe
-from panel.schemas.microvms import EXAMPLE_ID, EXAMPLE_TIME, IMAGE_STATUSES, MicrovmImageOut, Pairs
+from panel.schemas.microvms import (
+    EXAMPLE_ID,
+    EXAMPLE_TIME,
+    IMAGE_STATUSES,
+    EnvironmentVariables,
+    MicrovmImageOut,
+)
 
 MAX_COMMANDS, MAX_COMMAND_CHARACTERS = 50, 4096
 MAX_NAME_CHARACTERS = 64
@@ -47,7 +53,7 @@ class MicrovmImageIn(In):
         **describe("What is executed, in this order, by root with bash. Everybody who may see it can read it.",
                    EXAMPLE_COMMANDS),
     )  # fmt: skip
-    envs = Pairs(
+    envs = EnvironmentVariables(
         load_default=None,
         allow_none=True,
         **describe(

@@ -47,6 +47,16 @@ class Pairs(fields.Dict):
         return pairs
 
 
+class EnvironmentVariables(Pairs):
+    """Environment variables, name → value."""
+
+    def _deserialize(self, value, attr, data, **kwargs):
+        pairs = super()._deserialize(value, attr, data, **kwargs)
+        if invalid := next((name for name in pairs if "=" in name), None):
+            raise ValidationError(message("{name} is not the name of an environment variable.", name=invalid))
+        return pairs
+
+
 class NetworkText(Text):
     """An IP address or a network in CIDR notation, converted to the notation of networks."""
 
@@ -207,7 +217,7 @@ class MicrovmIn(In):
     disk_gb = Int(1, 64, load_default=None, allow_none=True, **describe("GiB of its disk; else the image's.", 2))
     tags = tags_field(load_default=())
     metadata = metadata_field(load_default=None, allow_none=True)
-    envs = Pairs(
+    envs = EnvironmentVariables(
         load_default=None,
         allow_none=True,
         **describe(

@@ -119,6 +119,7 @@ def test_microvm_is_in_no_list_of_instances(microvm, api_as):
         ("metadata", {"a": 1}),
         ("metadata", {"a": "x" * 5000}),
         ("envs", ["A=1"]),
+        ("envs", {"A=B": "1"}),
         ("tags", ["x"] * 51),
         ("api_key_id", "x"),
     ],

@@ -28,6 +28,21 @@ def test_form_creates_microvm(browser_as, microvm_body, run_tasks):
     assert "512 MiB" in shown
 
 
+def test_pages_say_that_the_hypervisor_is_not_reachable(browser_as, create_microvm, run_tasks):
+    """The customer's pages, and the operator's, where the profile is on."""
+    microvm = create_microvm()
+    run_tasks()
+    pages = [("owner", "/microvms"), ("owner", f"/microvms/{microvm.id}"), ("admin", "/admin/microvms")]
+    for caller, path in pages:
+        assert "last known state" not in browser_as(caller).get(path).text, path
+    assert "Hypervisor not reachable" not in browser_as("admin").get("/admin/microvms/hypervisors").text
+    microvm.hypervisor.status = "down"
+    session.commit()
+    for caller, path in pages:
+        assert "last known state" in browser_as(caller).get(path).text, path
+    assert "Hypervisor not reachable" in browser_as("admin").get("/admin/microvms/hypervisors").text
+
+
 def test_form_error_is_shown_at_its_field(browser_as, microvm_body, profile):
     profile.enabled = False
     session.commit()

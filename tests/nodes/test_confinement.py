@@ -92,6 +92,8 @@ def test_doctor_reports_confinement(confined_directory, monkeypatch):
 
 def test_doctor_finds_storage_readable_by_others(confined_directory):
     (confined_directory / "disks").chmod(0o755)
+    (confined_directory / "disks/image.kernel").touch(0o644)
+    assert doctor_hypervisor.inspect_hypervisor(confined_directory)[1] == [], "machines share it"
     (confined_directory / "disks/disk").chmod(0o644)
     os.chown(confined_directory / "disks/disk", 1234, 1234)
     _, wrong = doctor_hypervisor.inspect_hypervisor(confined_directory)

@@ -15,6 +15,8 @@ READ_MARK_PATH = "/run/sandbox/kernel-log-read"
 MAX_RECORD_BYTES = 8192
 MAX_RECORDS_PER_TURN = 64
 RECORD = re.compile(rb"(\d+),\d+,(\d+),[^;]*;([^\n]*)")
+ESCAPED_BYTE = re.compile(rb"\\x([0-9a-f]{2})")
+"""How the kernel writes bytes that are no printable ASCII character."""
 WARNING_PRIORITY, ERROR_PRIORITY = 4, 3
 PRIORITY_MASK = 7
 
@@ -54,5 +56,6 @@ def add_record(record: bytes, entries: LogEntries) -> None:
     if match is None or (priority := int(match[1]) & PRIORITY_MASK) > WARNING_PRIORITY:
         return
     level = ERROR if priority <= ERROR_PRIORITY else WARN
-    entry = build_entry(level, "kernel", match[3].decode("utf-8", "replace"))
+    text = ESCAPED_BYTE.sub(lambda escaped: bytes.fromhex(escaped[1].decode()), match[3])
+    entry = build_entry(level, "kernel", " ".join(text.decode("utf-8", "replace").split()))
     entries.add({**entry, "at": int(match[2]) / 1_000_000})

@@ -18,7 +18,7 @@ MAX_CACHED_ROUTES = 10_000
 START_SECONDS = 60.0
 """Seconds that a request waits for a sandbox that is being started."""
 
-START_POLL_INTERVAL_SECONDS = 0.025
+START_POLL_INTERVAL_SECONDS = 0.05
 """Seconds between two queries for the sandboxes that are being started, one query for all of them."""
 
 

@@ -18,12 +18,13 @@ from panel.services.search_kinds import contains_text, customer_search, is_id, p
 
 LOAD_OPTIONS = (
     joinedload(Microvm.group),
+    joinedload(Microvm.hypervisor),
     joinedload(Microvm.image),
     joinedload(Microvm.profile).lazyload(MicrovmProfile.hypervisor),
     joinedload(Microvm.latest_task).load_only(Task.kind, Task.status),
 )
 ROUTE_LOAD_OPTIONS = joinedload(Microvm.image), joinedload(Microvm.profile).lazyload(MicrovmProfile.hypervisor)
-OPERATOR_LOAD_OPTIONS = (*LOAD_OPTIONS, joinedload(Microvm.account), joinedload(Microvm.hypervisor))
+OPERATOR_LOAD_OPTIONS = (*LOAD_OPTIONS, joinedload(Microvm.account))
 
 
 @dataclass(frozen=True)
