@@ -61,6 +61,10 @@ ID_SEGMENT = re.compile(r"<(\w+_id)>")
 CSV_RESPONSE = {"type": "string", "description": "A header line, then one line per row (RFC 4180)."}
 """`out` of an operation that answers with CSV (panel.web.csv_export). Both dialects send it without an envelope."""
 
+FILE_RESPONSE = {"type": "string", "format": "binary", "description": "The content of the file."}
+"""`out` of an operation of the customers' dialect that answers with a file."""
+CONTENT_TYPES = {id(CSV_RESPONSE): "text/csv", id(FILE_RESPONSE): "application/octet-stream"}
+
 
 class Resource(flask_smorest.Blueprint):
     """A blueprint whose routes declare parameters, response and permission in one place."""
@@ -144,7 +148,7 @@ class Resource(flask_smorest.Blueprint):
     ) -> Callable[..., Any]:
         """Return the view with validated parameters and a serialized response."""
         paged = with_page(view, query, self.surface) if query and issubclass(query, PageQuery) else view
-        content_type = "text/csv" if out is CSV_RESPONSE else None
+        content_type = CONTENT_TYPES.get(id(out))
         wrapped_view = self.response(status, out, content_type=content_type)(raise_on_failure(paged))
         if body:
             wrapped_view = self.arguments(body())(wrapped_view)

@@ -8,6 +8,7 @@ admin = kit.Admin("instance", __name__, description="Instances")
 from api.instances import (  # noqa: E402  (they add their routes to the two above)
     actions,  # noqa: F401
     admin_instances,  # noqa: F401
+    backup_files,  # noqa: F401
     backup_restores,  # noqa: F401
     backups,  # noqa: F401
     bulk,  # noqa: F401

@@ -9,12 +9,15 @@ from panel.core.data_files import temporary_umask
 from panel.core.db import session
 from panel.core.errors import Problem
 from panel.services import catalog, microvms
+from worker.images import helper_image
 from worker.images.commands import BuildFailed
 
 IMAGE_KINDS = ("tiny", "debian")
 SANDBOX_KINDS = {"sandbox": ("base",), "sandbox-python": ("code-interpreter-v1",)}
 """Images for micro VMs, with their further names. They have no boot loader, so they are not in the catalog of
 images of instances. SDKs that are given no template use `base`, the code interpreter SDK has its own."""
+HELPER_KIND = "backup-files"
+"""The image of the machine that reads the files of backups. Nobody else uses it, so it is in no list."""
 
 
 @click.group()
@@ -23,13 +26,15 @@ def command():
 
 
 @command.command()
-@click.argument("kind", type=click.Choice((*IMAGE_KINDS, *SANDBOX_KINDS)))
+@click.argument("kind", type=click.Choice((*IMAGE_KINDS, *SANDBOX_KINDS, HELPER_KIND)))
 def build(kind):
-    """Build an image from Debian packages. It is added to the images of instances or of micro VMs. Needs root."""
+    """Build an image from Debian packages. It is added to the images of instances or of micro VMs; `backup-files` is
+    used by workers only. Needs root."""
     with app_context() as config:
         try:
-            if kind in SANDBOX_KINDS:
-                sandbox = build_sandbox_image(kind, config.data_dir)
+            if kind in (*SANDBOX_KINDS, HELPER_KIND):
+                build_micro = build_helper_image if kind == HELPER_KIND else build_sandbox_image
+                sandbox = build_micro(kind, config.data_dir)
                 session.commit()
                 for file in (sandbox.disk, sandbox.kernel, sandbox.initrd):
                     click.echo(f"{file.path}: {file.size // 1024**2} MiB, SHA-256 {file.sha256}")
@@ -87,6 +92,16 @@ def build_sandbox_image(kind, data_dir, log=click.echo):
         min_memory_mb=image.disk.min_memory_mb,
         min_disk_gb=image.disk.min_disk_gb,
     )
+    return image
+
+
+def build_helper_image(kind, data_dir, log=click.echo):
+    """Build the image that reads backups, and describe its files for workers. Raise Problem when programs are
+    missing."""
+    image = run_builder(kind, data_dir, log)
+    for file in (image.disk, image.kernel, image.initrd):
+        file.path.chmod(0o600)
+    helper_image.write_description(data_dir, image)
     return image
 
 

@@ -5,6 +5,7 @@ from panel.models.accounts import Account, LoginSession
 from panel.models.acme import AcmeAccount, AcmeChallenge
 from panel.models.audit import AuditEntry
 from panel.models.backup_destinations import BackupDestination, BackupRepository
+from panel.models.backup_files import BackupFileRequest, BackupFileSession
 from panel.models.backup_policies import BackupPolicy, BackupPolicyInstance
 from panel.models.billing import CreditLedgerEntry, MeteringRecord, UsageHour, UsageMonth
 from panel.models.certificates import Certificate

@@ -9,6 +9,7 @@ from panel.core.db import session
 from panel.core.errors import Conflict, Invalid
 from panel.core.messages import message
 from panel.models import (
+    BackupFileSession,
     Hypervisor,
     Instance,
     Microvm,
@@ -59,7 +60,8 @@ def force_remove(hypervisor: Hypervisor, *, name: str, actor: str) -> None:
     ):
         microvm_reports.on_destroyed(microvm)
     image_builds.fail_all(hypervisor, FORCE_REMOVED_MESSAGE)
-    session.execute(delete(MicrovmPoolMember).where(MicrovmPoolMember.hypervisor_id == hypervisor.id))
+    for model in (MicrovmPoolMember, BackupFileSession):
+        session.execute(delete(model).where(model.hypervisor_id == hypervisor.id))
     session.flush()
     storages = [storage.id for storage in hypervisor.storages]
     session.execute(delete(VolumeSnapshot).where(VolumeSnapshot.storage_id.in_(storages)))

@@ -12,6 +12,7 @@ from panel.core.db import on_commit, session
 from panel.core.errors import Conflict, Invalid
 from panel.core.messages import message
 from panel.models import (
+    BackupFileSession,
     BackupPolicy,
     Disk,
     Hypervisor,
@@ -45,8 +46,10 @@ STORES_DATA = or_(
         for model in (Microvm, MicrovmImageBuild)
     ),
     exists().where(MicrovmPoolMember.storage_id == Storage.id),
+    exists().where(BackupFileSession.storage_id == Storage.id),
 )
-"""The condition that disks, volumes, volume snapshots, micro VMs, builds of their images or pool members are in it."""
+"""The condition that disks, volumes, volume snapshots, micro VMs, builds of their images, pool members or copies of
+backups are in it."""
 
 MICROVMS_MESSAGE = message("Micro VMs are on this hypervisor. Destroy them first.")
 POOL_MEMBERS_MESSAGE = message(

@@ -233,6 +233,8 @@ OBJECT_TYPE_LABELS = {
     "audit_entry": lazy_gettext("Audit entry"),
     "backup_destination": lazy_gettext("Backup destination"),
     "backup_policy": lazy_gettext("Backup policy"),
+    "backup_file_request": lazy_gettext("File in a backup"),
+    "backup_file_session": lazy_gettext("Files of a backup"),
     "backup_repository": lazy_gettext("Backup repository"),
     "catalog_image": lazy_gettext("Catalog image"),
     "certificate": lazy_gettext("Certificate"),

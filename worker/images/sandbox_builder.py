@@ -4,6 +4,7 @@ import hashlib
 import os
 import shutil
 import struct
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -94,21 +95,24 @@ def build(
     size_mb: int,
     min_memory_mb: int,
     daemon_options: str = "",
+    overlay: Path | None = None,
+    modules: Sequence[str] = (),
 ) -> SandboxImage:
-    """Write `out` (qcow2), and the kernel and the initial file system beside it (`make_boot_paths`)."""
+    """Write `out` (qcow2), and the kernel and the initial file system beside it (`make_boot_paths`). The files of
+    `overlay` replace those of a sandbox; `modules` are further ones of the kernel."""
     if not (guest_package / "__main__.py").exists():
         raise BuildFailed(f"The program of the sandbox is missing: {guest_package.name}.")
     unpacked = packages.unpack(names, cache=cache, prepare=boot.index_modules, log=log)
     kernel_path, initrd_path = make_boot_paths(out)
     with TemporaryDirectory(dir=cache, prefix=f".{name}-") as work:
         root, raw, packed = Path(work, "root"), Path(work, "raw"), Path(work, "qcow2")
-        build_tree(unpacked, root, guest_package, daemon_options)
+        build_tree(unpacked, root, guest_package, daemon_options, overlay)
         log(f"Writing {out.name} …")
         write_file_system(root, raw, size_mb)
         run("qemu-img", "convert", "-c", "-o", "compression_type=zstd", "-O", "qcow2", raw, packed)
         version = boot.find_kernel_version(unpacked)
         files = {
-            initrd_path: write_initrd(unpacked, Path(work), version),
+            initrd_path: write_initrd(unpacked, Path(work), version, modules),
             kernel_path: Path(shutil.copyfile(unpacked / f"boot/vmlinuz-{version}", Path(work, "kernel"))),
             out: packed,
         }
@@ -146,7 +150,7 @@ def describe_boot_file(path: Path) -> BootFile:
 # --- the tree
 
 
-def build_tree(unpacked: Path, root: Path, guest_package: Path, daemon_options: str):
+def build_tree(unpacked: Path, root: Path, guest_package: Path, daemon_options: str, overlay: Path | None):
     excluded = {str(unpacked / path) for path in EXCLUDED_PATHS}
     shutil.copytree(
         unpacked,
@@ -161,7 +165,9 @@ def build_tree(unpacked: Path, root: Path, guest_package: Path, daemon_options: 
     write_certificates(root)
     rootfs_overlay.copy_overlay(IMAGE_FOLDER / "overlay", root)
     add_daemon_options(root / "etc/inittab", daemon_options)
-    target = root / "usr/lib/python3/dist-packages/sandbox_guest"
+    if overlay:
+        rootfs_overlay.copy_overlay(overlay, root)
+    target = root / "usr/lib/python3/dist-packages" / guest_package.name
     shutil.copytree(guest_package, target, ignore=shutil.ignore_patterns("__pycache__"))
     for path in target.rglob("*"):
         path.chmod(0o755 if path.is_dir() else 0o644)
@@ -262,7 +268,7 @@ def set_inode_times(raw: Path):
             file.write(inodes)
 
 
-def write_initrd(unpacked: Path, work: Path, version: str) -> Path:
+def write_initrd(unpacked: Path, work: Path, version: str, modules: Sequence[str]) -> Path:
     """Write the initial file system, uncompressed: an emulated processor unpacks slowly."""
     initial = work / "initial"
     for directory in ("bin", "dev", "modules", "proc", "root"):
@@ -272,7 +278,7 @@ def write_initrd(unpacked: Path, work: Path, version: str) -> Path:
         (initial / "bin" / applet).symlink_to("busybox")
     shutil.copy(IMAGE_FOLDER / "initramfs/init", initial)
     (initial / "init").chmod(0o755)
-    listing = run("modprobe", "-d", unpacked, "-S", version, "--all", "--show-depends", *KERNEL_MODULES)
+    listing = run("modprobe", "-d", unpacked, "-S", version, "--all", "--show-depends", *KERNEL_MODULES, *modules)
     files = dict.fromkeys(line.split()[1] for line in listing.splitlines() if line.startswith("insmod "))
     for number, file in enumerate(files):
         module = boot.strip_signature(Path(file).read_bytes())
