@@ -21,6 +21,7 @@ COMMANDS = (
     "setup",
     "doctor",
     "backup",
+    "backup-key",
     "db",
     "user",
     "token",
@@ -42,7 +43,7 @@ class Commands(click.Group):
             return None
         gc.disable()  # importing creates no garbage; without collections it is about 10 % faster
         try:
-            return import_module(f"panel.cli.{name}").command
+            return import_module(f"panel.cli.{name.replace('-', '_')}").command
         finally:
             gc.enable()
             gc.freeze()

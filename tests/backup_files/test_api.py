@@ -12,7 +12,6 @@ from panel.core.db import session
 from panel.models import AuditEntry, BackupFileRequest, BackupFileSession, InstanceBackup, Task
 from panel.services import backup_files
 from panel.services.backup_files import downloads, sessions
-from tests.support.team import add_member  # noqa: F401  (fixture)
 from worker.nodes.base import NotOnNode
 from worker.tasks import backup_files as tasks
 

@@ -9,7 +9,6 @@ from panel.core.db import session
 from panel.models import BackupFileRequest, BackupFileSession, Task
 from panel.services.backup_files import sessions
 from tests.support.html_pages import PARTIAL_HEADERS, HtmlOutline
-from tests.support.team import add_member  # noqa: F401  (fixture)
 
 ROOT = "disk-1-partition-1"
 
@@ -123,8 +122,9 @@ def test_failed_opening_is_shown(browser, page_path, run_tasks):
     assert "The files could not be opened" in read(browser.get(page_path))
 
 
-def test_role_without_restore_does_not_see_files(browser_as, add_member, opened_page):  # noqa: F811
-    for method, operation in (("GET", ""), ("POST", "/open"), ("POST", "/list"), ("POST", "/download"), ("POST", "/close")):
+def test_role_without_restore_does_not_see_files(browser_as, opened_page):
+    operations = ("/open", "/list", "/download", "/close")
+    for method, operation in (("GET", ""), *(("POST", operation) for operation in operations)):
         answer = browser_as("viewer").open(f"{opened_page}{operation}", method=method)
         assert answer.status_code == 403, operation
         assert browser_as("outsider").open(f"{opened_page}{operation}", method=method).status_code == 404

@@ -5,12 +5,12 @@ Run as `python -m tests.support.prefetch_packages`.
 
 from panel.core.config import ROOT
 from tests.support import sandbox_clients
-from worker.images import packages, sandbox, sandbox_python, tiny, uefi
+from worker.images import backup_files, packages, sandbox, sandbox_python, tiny, uefi
 from worker.images.tiny import boot
 
 if __name__ == "__main__":
     cache = ROOT / "var" / "cache"
-    for names in (tiny.IMAGE_PACKAGES, sandbox.IMAGE_PACKAGES, sandbox_python.IMAGE_PACKAGES):
+    for names in (image.IMAGE_PACKAGES for image in (tiny, sandbox, sandbox_python, backup_files)):
         packages.unpack(names, cache=cache, prepare=boot.index_modules, log=print)
     uefi.fetch_loaders(cache, print)
     sandbox_clients.install(print)

@@ -1,8 +1,8 @@
 """Sending files through the port to the panel.
 
-A request is a line of JSON: `{"id": …, "path": …, "limit": …}`. A folder is sent as a tar archive. The answer is the id,
-which nobody else can know, then frames: a letter, the length in four bytes, the content. D has data, E is the end as
-JSON. A caller that opens the port again discards what it reads before its id; the answer to an earlier request ends
+A request is a line of JSON: `{"id": …, "path": …, "limit": …}`. A folder is sent as a tar archive. The answer is the
+id, which nobody else can know, then frames: a letter, the length in four bytes, the content. D has data, E is the end
+as JSON. A caller that opens the port again discards what it reads before its id; the answer to an earlier request ends
 when another request arrives.
 """
 
@@ -124,7 +124,8 @@ def send_archive(writer: DataWriter, root: Path, names: list[bytes]) -> None:
     """Send a folder as a tar archive. Links are stored as links; devices, pipes and sockets are left out. No name in
     the path is a link, as `is_folder` has shown: nothing changes these file systems."""
     folder = os.path.join(os.fsencode(root), *names)
-    with tarfile.open(fileobj=writer, mode="w|", format=tarfile.PAX_FORMAT, errors="surrogateescape") as archive:
+    file: Any = writer
+    with tarfile.open(fileobj=file, mode="w|", format=tarfile.PAX_FORMAT, errors="surrogateescape") as archive:
         archive.add(os.fsdecode(folder), os.fsdecode(names[-1]) if names else "files", filter=choose_member)
 
 

@@ -73,10 +73,10 @@ def list_devices() -> Iterator[tuple[str, str]]:
         if not partitions:
             yield f"disk-{number}", f"/dev/{disk}"
     run("lvm", "vgchange", "--activate", "y", "--sysinit")
-    listing = run("lvm", "lvs", "--noheadings", "--separator", "|", "-o", "vg_name,lv_name,lv_dm_path")
+    listing = run("lvm", "lvs", "--noheadings", "--separator", "|", "-o", "vg_name,lv_name,lv_kernel_minor")
     for line in listing.stdout.decode(errors="replace").splitlines() if listing else ():
-        group, volume, device = line.strip().split("|")
-        if os.path.exists(device):
+        group, volume, minor = line.strip().split("|")
+        if os.path.exists(device := f"/dev/dm-{minor}"):  # the kernel makes it; names would need udev
             yield f"lvm-{group}-{volume}", device
 
 

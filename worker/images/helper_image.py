@@ -5,7 +5,7 @@ import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from panel.services.microvms.images import make_files_key
+from panel.services.microvms.images import ImageFile, make_files_key
 from worker.images.sandbox_builder import SandboxImage
 
 DESCRIPTION_FILE = "images/backup-files.json"
@@ -28,12 +28,21 @@ class HelperImage:
 
 
 def write_description(data_dir: Path, image: SandboxImage) -> HelperImage:
-    files = (image.disk, image.kernel, image.initrd)
-    key = make_files_key(*files)
-    paths = [str(file.path.relative_to(data_dir)) for file in files]
-    sizes = [file.size for file in files]
-    facts = (value for pair in zip(paths, sizes, strict=True) for value in pair)
-    description = HelperImage(image.disk.label, key, *facts, image.kernel_options)  # type: ignore[arg-type]
+    disk, kernel, initrd = (
+        ImageFile(str(file.path.relative_to(data_dir)), file.size, file.sha256)
+        for file in (image.disk, image.kernel, image.initrd)
+    )
+    description = HelperImage(
+        label=image.disk.label,
+        files_key=make_files_key(disk, kernel, initrd),
+        disk_path=disk.path,
+        disk_size=disk.size,
+        kernel_path=kernel.path,
+        kernel_size=kernel.size,
+        initrd_path=initrd.path,
+        initrd_size=initrd.size,
+        kernel_options=image.kernel_options,
+    )
     path = data_dir / DESCRIPTION_FILE
     temporary = path.with_suffix(".new")
     temporary.write_text(json.dumps(asdict(description)))

@@ -43,9 +43,7 @@ def get_or_add(row: BackupFileSession, kind: str, path: str, after: str = "") ->
     query = select(BackupFileRequest).where(BackupFileRequest.digest == digest)
     request, now = session.scalar(query), clock.now()
     if request is None:
-        request = BackupFileRequest(
-            session=row, digest=digest, kind=kind, path=path, after=after, requested_at=now
-        )
+        request = BackupFileRequest(session=row, digest=digest, kind=kind, path=path, after=after, requested_at=now)
         try:
             with session.begin_nested():
                 session.add(request)
