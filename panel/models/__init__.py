@@ -7,6 +7,7 @@ from panel.models.audit import AuditEntry
 from panel.models.backup_destinations import BackupDestination, BackupRepository
 from panel.models.backup_files import BackupFileRequest, BackupFileSession
 from panel.models.backup_policies import BackupPolicy, BackupPolicyInstance
+from panel.models.backup_restore_tests import BackupRestoreTest
 from panel.models.billing import CreditLedgerEntry, MeteringRecord, UsageHour, UsageMonth
 from panel.models.certificates import Certificate
 from panel.models.consoles import ConsoleSession

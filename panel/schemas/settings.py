@@ -75,6 +75,12 @@ class SystemSettings(In):
     customers_change_plans = Bool(
         load_default=True, **describe("Whether customers can change the plans of their instances.", True)
     )
+    backup_restore_tests_per_day = Int(
+        0,
+        1000,
+        load_default=0,
+        **describe("Number of backups that are restored and started each day to test them. 0: none.", 5),
+    )
     image_catalog_url = Text(
         maximum=2000,
         load_default="",

@@ -10,6 +10,7 @@ from panel.core.errors import Conflict, Invalid
 from panel.core.messages import message
 from panel.models import (
     BackupFileSession,
+    BackupRestoreTest,
     Hypervisor,
     Instance,
     Microvm,
@@ -60,7 +61,7 @@ def force_remove(hypervisor: Hypervisor, *, name: str, actor: str) -> None:
     ):
         microvm_reports.on_destroyed(microvm)
     image_builds.fail_all(hypervisor, FORCE_REMOVED_MESSAGE)
-    for model in (MicrovmPoolMember, BackupFileSession):
+    for model in (MicrovmPoolMember, BackupFileSession, BackupRestoreTest):
         session.execute(delete(model).where(model.hypervisor_id == hypervisor.id))
     session.flush()
     storages = [storage.id for storage in hypervisor.storages]

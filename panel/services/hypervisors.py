@@ -14,6 +14,7 @@ from panel.core.messages import message
 from panel.models import (
     BackupFileSession,
     BackupPolicy,
+    BackupRestoreTest,
     Disk,
     Hypervisor,
     HypervisorGroup,
@@ -47,6 +48,7 @@ STORES_DATA = or_(
     ),
     exists().where(MicrovmPoolMember.storage_id == Storage.id),
     exists().where(BackupFileSession.storage_id == Storage.id),
+    exists().where(BackupRestoreTest.storage_id == Storage.id, BackupRestoreTest.status == "running"),
 )
 """The condition that disks, volumes, volume snapshots, micro VMs, builds of their images, pool members or copies of
 backups are in it."""

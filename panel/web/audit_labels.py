@@ -235,6 +235,7 @@ OBJECT_TYPE_LABELS = {
     "backup_policy": lazy_gettext("Backup policy"),
     "backup_file_request": lazy_gettext("File in a backup"),
     "backup_file_session": lazy_gettext("Files of a backup"),
+    "backup_restore_test": lazy_gettext("Restore test"),
     "backup_repository": lazy_gettext("Backup repository"),
     "catalog_image": lazy_gettext("Catalog image"),
     "certificate": lazy_gettext("Certificate"),

@@ -1,4 +1,4 @@
-"""Downloads from backups: the prepared file, sent in pieces."""
+"""Files of backups: a prepared download, sent in pieces, and the screen of a restore test."""
 
 from urllib.parse import quote
 
@@ -32,3 +32,12 @@ def build_file_response(row, request):
 def iterate(file):
     while block := file.read(BLOCK_BYTES):
         yield block
+
+
+def build_png_response(test):
+    """Return the answer with the screen of a restore test, or raise NotFound."""
+    if test is None or not test.has_screenshot:
+        raise NotFound(message("There is no screenshot."))
+    answer = Response(test.screenshot, mimetype="image/png")
+    answer.headers["Cache-Control"] = "no-store"
+    return answer

@@ -695,6 +695,11 @@ class NodeDriver(ABC):
         when the machine is off or has no VNC, `NoTicket` when the node's cluster must issue a ticket for it and did
         not."""
 
+    @abstractmethod
+    def screenshot(self, machine_id: str) -> bytes:
+        """Return what the running machine shows on its screen, as a PNG image. Raises `Refused` when the machine is off
+        or has no screen. Changes nothing."""
+
     # --- attached disks
 
     @abstractmethod

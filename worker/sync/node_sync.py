@@ -12,7 +12,7 @@ from panel.core.db import lock_row, session
 from panel.core.messages import join_messages, message
 from panel.models import Hypervisor, Instance, Interface, Migration, Task
 from panel.models.tasks import OPEN_STATUSES
-from panel.services import backup_files, hypervisors
+from panel.services import backup_files, backup_restore_tests, hypervisors
 from panel.services.instances import state_reports
 from panel.services.microvms import pool_members
 from worker import nodes
@@ -118,6 +118,7 @@ def reconcile(hypervisor_id: str) -> None:
     members = pool_members.list_on_node(hypervisor_id)
     known_ids = {row.id for row in (*instances, *live_microvms, *members)} | find_arriving_machines(hypervisor_id)
     known_ids |= microvms.find_building_machines(hypervisor_id) | backup_files.list_machine_ids(hypervisor_id)
+    known_ids |= backup_restore_tests.list_machine_ids(hypervisor_id)
     unmanaged_ids = sorted(machines.keys() - known_ids)
     row.unmanaged_machines = [{"id": machine_id, "name": machines[machine_id].name} for machine_id in unmanaged_ids]
     interfaces = list_interface_counters(hypervisor_id)

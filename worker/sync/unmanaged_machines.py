@@ -6,7 +6,7 @@ from panel.core import clock
 from panel.core.db import session
 from panel.core.messages import message
 from panel.models import Instance, Microvm, MicrovmPoolMember
-from panel.services import backup_files, imports
+from panel.services import backup_files, backup_restore_tests, imports
 from panel.services.instances import state_reports
 from worker.engine.registry import task_handler
 from worker.nodes.base import NodeError, Refused
@@ -56,6 +56,8 @@ def remove(work):
         raise Refused(message("This VM builds a micro VM image. It was not removed."))
     if machine_id in backup_files.list_machine_ids(hypervisor_id):
         raise Refused(message("This VM reads the files of a backup. It was not removed."))
+    if (test := backup_restore_tests.find_by_id(machine_id)) and test.status == "running":
+        raise Refused(message("This VM tests a backup. It was not removed."))
     if session.get(MicrovmPoolMember, machine_id):
         raise Refused(message("This VM belongs to a warm pool. It was not removed."))
     work.node.delete(machine_id)

@@ -17,6 +17,7 @@ from panel.services import (
     backup_operations,
     backup_policies,
     backup_presence,
+    backup_restore_tests,
     instance_backups,
     instances,
 )
@@ -144,7 +145,17 @@ def show(backup_id):
         return redirect_to(url_for(".index"))
     chain = instance_backups.get_chain(backup)
     reasons = labels.FULL_READ_REASONS
-    return render("admin/instance_backups/show.html", "live", backup=backup, chain=chain, reasons=reasons)
+    tests = backup_restore_tests.map_latest([backup.id])
+    context = {"backup": backup, "chain": chain, "reasons": reasons, "restore_test": tests.get(backup.id)}
+    return render("admin/instance_backups/show.html", "live", **context)
+
+
+@bp.post("/<backup_id>/test")
+@require_page_permission(WRITE_PERMISSION)
+@audit_label("Test restore")
+def test_restore(backup_id):
+    backup_restore_tests.start(instance_backups.get(backup_id), actor=get_current_actor())
+    return build_action_response(_("Restore test requested."), url_for(".show", backup_id=backup_id), "info")
 
 
 @bp.post("/<backup_id>/<any(protect, unprotect):action>")

@@ -11,7 +11,15 @@ from panel.auth.browser_session import get_current_account, require_page_permiss
 from panel.core import clock
 from panel.core.db import session
 from panel.models import Hypervisor, HypervisorGroup, Image, Plan, Subnet
-from panel.services import backup_coverage, backup_destinations, backup_presence, hypervisors, overview, tasks
+from panel.services import (
+    backup_coverage,
+    backup_destinations,
+    backup_presence,
+    backup_restore_tests,
+    hypervisors,
+    overview,
+    tasks,
+)
 from panel.web.htmx import render
 from panel.web.page_registry import NavigationEntry
 from panel.web.translation import gettext as _
@@ -165,7 +173,8 @@ def iter_findings(failed, failures):
 
 
 def iter_backup_findings():
-    """Yield items for unavailable destinations, damaged or missing backups, and instances whose backups are overdue."""
+    """Yield items for unavailable destinations, damaged or missing backups, failed restore tests, and instances whose
+    backups are overdue."""
     for destination in session.scalars(backup_destinations.select_unavailable().limit(MAX_NAMED_ITEMS)):
         title = _("Backup destination %(name)s is unavailable", name=destination.name)
         address = url_for("admin_backup_destinations.show", destination_id=destination.id)
@@ -174,6 +183,11 @@ def iter_backup_findings():
         title = ngettext("%(num)s backup is damaged or missing", "%(num)s backups are damaged or missing", unusable)
         text = _("Their destination has lost or changed content. Check its disks.")
         yield AttentionItem("danger", "archive", title, text, url_for("admin_instance_backups.index", unusable="true"))
+    if failed := backup_restore_tests.list_failed():
+        title = ngettext("%(num)s restore test failed", "%(num)s restore tests failed", len(failed))
+        text = _("These backups could not be started: %(names)s.", names=", ".join(test.name for test in failed[:3]))
+        address = url_for("admin_backup_restore_tests.index", status="failed")
+        yield AttentionItem("danger", "archive", title, text, address)
     if overdue := backup_coverage.count_overdue():
         title = ngettext(
             "%(num)s running instance has no recent backup", "%(num)s running instances have no recent backup", overdue

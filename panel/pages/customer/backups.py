@@ -20,8 +20,9 @@ from panel.pages.shared.backups import build_rows_context
 from panel.pages.shared.instances.media import find_error_message
 from panel.schemas.base import In, Name, Text
 from panel.schemas.instance_backups import BACKUP_TYPES, BackupIdsIn, BackupRestoreIn
-from panel.services import backup_restores, instance_backups, instances
+from panel.services import backup_restore_tests, backup_restores, instance_backups, instances
 from panel.web.audit_view import audit_label, parse_day
+from panel.web.file_download import build_png_response
 from panel.web.forms import Form, flatten_errors
 from panel.web.htmx import build_action_response, flash_message, redirect_to, render
 from panel.web.page_registry import NavigationEntry
@@ -200,6 +201,14 @@ def restore_page(backup, form):
         "restore_error": find_error_message(lambda: backup_restores.get_restore_targets(instance, backup)),
     }
     return render("customer/backups/restore.html", "form", status=form.status, form=form, **context)
+
+
+@bp.get("/<backup_id>/restore-test/screenshot")
+@require_page_permission(RESTORE_PERMISSION)
+def show_screenshot(backup_id):
+    """Show the screen at the end of the latest restore test."""
+    backup = get_own(backup_id)
+    return build_png_response(backup_restore_tests.map_latest([backup.id]).get(backup.id))
 
 
 @bp.get("/<backup_id>/image")

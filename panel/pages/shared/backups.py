@@ -1,12 +1,13 @@
 """What the pages of backups have in common in both areas."""
 
-from panel.services import backup_policies, instance_backups
+from panel.services import backup_policies, backup_restore_tests, instance_backups
 from panel.web.translation import gettext as _
 
 
 def build_rows_context(backups):
     """Return what the rows of these backups show."""
     return {
+        "restore_tests": backup_restore_tests.map_latest(backup.id for backup in backups),
         "backup_tasks": instance_backups.map_open_tasks(backups),
         "policy_names": backup_policies.map_names(backup.policy_id for backup in backups if backup.policy_id),
         "find_backup_errors": find_backup_errors,

@@ -67,6 +67,7 @@ from worker.nodes.libvirt import (
     pools,
     sandbox_network,
     saved_state,
+    screens,
     snapshots,
     tpm,
     unmanaged_machines,
@@ -409,6 +410,9 @@ class LibvirtNode(NodeDriver):
         return self.call(
             message("open the console"), CHANGE_TIMEOUT_SECONDS, vnc.open_console, machine_id, password, self.spec.uri
         )
+
+    def screenshot(self, machine_id: str) -> bytes:
+        return self.call(message("read the screen"), CHANGE_TIMEOUT_SECONDS, screens.take_screenshot, machine_id)
 
     # --- attached disks
 

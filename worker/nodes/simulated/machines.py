@@ -10,6 +10,7 @@ import orjson
 
 from panel.core import clock
 from panel.core.messages import message
+from worker.nodes import png
 from worker.nodes.base import (
     Endpoint,
     Machine,
@@ -27,6 +28,9 @@ from worker.nodes.simulated.vnc import get_vnc_address
 
 AGENT_ANSWERS, AGENT_HANGS = 1, 2
 """States of a machine's agent; 0 when it has none."""
+
+SCREEN_SIZE, GRAY = (64, 40), 200
+"""Of the picture that `screenshot` returns."""
 
 EVENT_POLL_INTERVAL_SECONDS = 0.25
 """Seconds between two polls of a watcher: other processes change the node too."""
@@ -149,6 +153,15 @@ class Machines(StoredNode):
                 )
             self._change(db, machine_id, live=orjson.dumps({**live, "vnc_password": password}))
         return Endpoint(*get_vnc_address(), password)
+
+    def screenshot(self, machine_id: str) -> bytes:
+        """A screen is black until the guest has booted, and gray afterwards."""
+        with self.state.snapshot() as db:
+            row = self._get_running(db, machine_id)
+        if orjson.loads(row["live"]).get("kernel"):
+            raise Refused(message("The machine has no screen."), f"machine {machine_id}")
+        width, height = SCREEN_SIZE
+        return png.encode(width, height, bytes([GRAY if self._is_booted(row) else 0]) * 3 * width * height)
 
     def _get_machine(self, db: sqlite3.Connection, machine_id: str) -> sqlite3.Row:
         row = db.execute("SELECT * FROM machines WHERE id = ?", (machine_id,)).fetchone()
