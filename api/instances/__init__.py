@@ -9,6 +9,7 @@ from api.instances import (  # noqa: E402  (they add their routes to the two abo
     actions,  # noqa: F401
     admin_instances,  # noqa: F401
     backup_files,  # noqa: F401
+    backup_restore_tests,  # noqa: F401
     backup_restores,  # noqa: F401
     backups,  # noqa: F401
     bulk,  # noqa: F401

@@ -197,3 +197,15 @@ def test_failed_test_needs_attention_until_one_passes(start, backup):
     start()
     assert backup_restore_tests.list_failed() == []
     assert session.query(InstanceBackup).count() == 1
+
+
+def test_operator_starts_test_over_api(api_as, backup, machine, run_tasks):
+    path = f"/api/v1/instance/{machine.id}/backup/{backup.id}/restore-test"
+    assert api_as("admin", "GET", path).status_code == 404
+    answer = api_as("admin", "POST", path)
+    assert (answer.status_code, answer.json["data"]["status"]) == (200, "running")
+    answer = api_as("admin", "POST", path)
+    assert (answer.status_code, answer.json["reason"]) == (409, "hypervisor_backup_busy")
+    run_tasks()
+    data = api_as("admin", "GET", path).json["data"]
+    assert (data["status"], data["evidence"], data["has_screenshot"]) == ("passed", "agent", True)

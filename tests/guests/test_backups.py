@@ -1,4 +1,5 @@
-"""Backups of a real guest: full and incremental while it runs, restored in place, and single files of one."""
+"""Backups of a real guest: full and incremental while it runs, restored in place, single files of
+one, and a restore test."""
 
 import io
 import tarfile
@@ -108,6 +109,17 @@ def test_files_of_backup_are_read_in_a_machine_of_their_own(lab, guest, back_up,
     after = sorted(path.name for path in disks.iterdir())
     assert [name for name in after if name.startswith("files-")] == []
     assert set(before) <= set(after)
+
+
+def test_restored_guest_answers_in_a_restore_test(lab, guest, back_up, hypervisor):
+    backup = back_up()
+    path = f"/instance/{guest['id']}/backup/{backup['id']}/restore-test"
+    lab.call_admin("POST", path)
+    wait_until(lambda: lab.call_admin("GET", path)["status"] != "running", "the restore test")
+    result = lab.call_admin("GET", path)
+    assert (result["status"], result["evidence"], result["has_screenshot"]) == ("passed", "agent", True), result
+    assert [path.name for path in (hypervisor.directory / "disks").glob("test-*")] == []
+    assert lab.get_instance(guest)["state"] == "running"
 
 
 def download(lab, path, place):

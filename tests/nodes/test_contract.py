@@ -309,6 +309,19 @@ def test_machine_without_vnc_password_has_no_console(node, new_machine):
         node.console(machine.id, "newcomer")
 
 
+def test_screenshot_is_a_png_of_a_running_machine(node, blank_machine, new_machine):
+    off = new_machine()
+    with pytest.raises(Refused):
+        node.screenshot(off.id)
+    with pytest.raises(NotOnNode):
+        node.screenshot(str(uuid.uuid4()))
+    node.start(blank_machine.id)
+    image = node.screenshot(blank_machine.id)
+    assert image.startswith(b"\x89PNG")
+    width, height = (int.from_bytes(image[start : start + 4]) for start in (16, 20))
+    assert (width > 0, height > 0) == (True, True)
+
+
 def test_console_endpoint_accepts_connections(node, blank_machine):
     node.start(blank_machine.id)
     endpoint = node.console(blank_machine.id, "newcomer")
