@@ -46,7 +46,7 @@ class BackupFileSessionOut(Out):
     volumes = fields.List(
         fields.Nested(BackupVolumeOut), attribute="volume_facts", **describe("The file systems of the disks.")
     )
-    expires_at = Time(**describe("When it ends, if nobody uses it until then.", EXAMPLE_TIME))
+    expires_at = Time(**describe("When it ends, unless it is used before.", EXAMPLE_TIME))
     ends_at = Time(**describe("When it ends in any case.", EXAMPLE_TIME))
 
 

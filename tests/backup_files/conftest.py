@@ -19,7 +19,7 @@ from tests.support.backups import (  # noqa: F401  (fixtures)
 from tests.support.running_machine import guest, machine  # noqa: F401  (fixtures)
 from tests.support.worker_faults import fault_at, kill_worker_at  # noqa: F401  (fixtures)
 from worker.backup_guest.errors import Refused
-from worker.backup_guest.sending import Port, serve
+from worker.backup_guest.transfer import Port, serve
 from worker.backup_guest.tree import list_folder
 from worker.guest import backup_files as guest_files
 from worker.images import helper_image

@@ -87,8 +87,8 @@ def test_large_folder_has_parts(fetch, tree):
         (tree / "etc" / f"{number:04}").touch()
     answer = fetch("/etc").json
     assert (len(answer["files"]), answer["next"]) == (500, "0499")
-    rest = fetch("/etc", after=answer["next"]).json
-    assert (len(rest["files"]), rest["next"]) == (101, None)
+    remaining = fetch("/etc", after=answer["next"]).json
+    assert (len(remaining["files"]), remaining["next"]) == (101, None)
 
 
 def test_too_large_download_is_refused(fetch, tree, monkeypatch):

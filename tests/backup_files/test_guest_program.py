@@ -11,12 +11,12 @@ import pytest
 
 from worker.backup_guest.errors import Refused
 from worker.backup_guest.names import decode_path, encode_name
-from worker.backup_guest.sending import BLOCK_BYTES, Port, serve
+from worker.backup_guest.transfer import BLOCK_BYTES, Port, serve
 from worker.backup_guest.tree import list_folder
 from worker.guest import backup_files as guest_files
 from worker.nodes.base import NodeError
 
-ODD_NAMES = (b"plain", b"with space", "Grüße".encode(), b"100%", b"new\nline", b"\xff\xfe", "a\u202eb".encode())
+UNUSUAL_NAMES = (b"plain", b"with space", "Grüße".encode(), b"100%", b"new\nline", b"\xff\xfe", "a\u202eb".encode())
 LIMIT = 2**20
 
 
@@ -50,8 +50,8 @@ def receive(channel, path, limit=LIMIT):
     return result, content.getvalue()
 
 
-@pytest.mark.parametrize("name", ODD_NAMES)
-def test_odd_names_survive(root, name, channel):
+@pytest.mark.parametrize("name", UNUSUAL_NAMES)
+def test_unusual_names_survive(root, name, channel):
     (root / "disk" / os.fsdecode(name)).write_bytes(name)
     text = encode_name(name)
     assert text.isprintable()
@@ -138,12 +138,12 @@ def test_folder_arrives_as_archive_without_devices(root, channel):
         assert archive.extractfile("disk/etc/hosts").read() == b"localhost\n"
 
 
-def test_archive_of_odd_names(root, channel):
-    for name in ODD_NAMES:
+def test_archive_of_unusual_names(root, channel):
+    for name in UNUSUAL_NAMES:
         (root / "disk/etc" / os.fsdecode(name)).write_bytes(name)
     _result, content = receive(channel, "disk/etc")
     with tarfile.open(fileobj=io.BytesIO(content), errors="surrogateescape") as archive:
-        assert {os.fsencode(name.removeprefix("etc/")) for name in archive.getnames()} >= set(ODD_NAMES)
+        assert {os.fsencode(name.removeprefix("etc/")) for name in archive.getnames()} >= set(UNUSUAL_NAMES)
 
 
 def test_too_large_archive_ends_with_reason(root, channel):

@@ -75,7 +75,7 @@ def test_page_works_without_javascript(browser, opened_page, run_tasks):
     assert "etc" in read(browser.get(f"{opened_page}?path={ROOT}"))
 
 
-def test_folder_in_parts_and_odd_names(browser, opened_page, run_tasks, tree):
+def test_folder_in_parts_and_unusual_names(browser, opened_page, run_tasks, tree):
     for number in range(501):
         (tree / "etc" / f"{number:04}<b>&'\"").touch()
     browser.post(f"{opened_page}/list", data={"path": f"{ROOT}/etc"})

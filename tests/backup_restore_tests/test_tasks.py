@@ -73,10 +73,10 @@ def test_guest_without_agent_is_judged_by_its_screen(start, backup, node, monkey
     def fail(self, machine_id):
         raise AgentUnavailable("The guest agent does not answer.")
 
-    screens = iter(range(10**6))
+    pictures = iter(range(10**6))
     monkeypatch.setattr(SimulatedNode, "agent_ping", fail)
     if changes:
-        monkeypatch.setattr(SimulatedNode, "screenshot", lambda self, machine_id: b"PNG%d" % next(screens))
+        monkeypatch.setattr(SimulatedNode, "screenshot", lambda self, machine_id: b"PNG%d" % next(pictures))
     backup.consistency = "crash"
     session.commit()
     row = start()

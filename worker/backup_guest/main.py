@@ -5,7 +5,7 @@ import os
 import sys
 
 from .errors import Refused
-from .sending import Port, serve
+from .transfer import Port, serve
 from .tree import list_folder
 from .volumes import VOLUMES_FOLDER, mount_all, read_volumes
 

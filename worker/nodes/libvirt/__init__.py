@@ -67,7 +67,7 @@ from worker.nodes.libvirt import (
     pools,
     sandbox_network,
     saved_state,
-    screens,
+    screenshots,
     snapshots,
     tpm,
     unmanaged_machines,
@@ -412,7 +412,7 @@ class LibvirtNode(NodeDriver):
         )
 
     def screenshot(self, machine_id: str) -> bytes:
-        return self.call(message("read the screen"), CHANGE_TIMEOUT_SECONDS, screens.take_screenshot, machine_id)
+        return self.call(message("read the screen"), CHANGE_TIMEOUT_SECONDS, screenshots.take_screenshot, machine_id)
 
     # --- attached disks
 
