@@ -265,8 +265,10 @@ def test_impersonation_token_has_permissions_of_its_account(api_as, cast, all_op
         assert api_as("support", method, fill_path(path)).json == {"success": False, "message": "Unauthorized"}, path
 
 
-SESSION_OPERATIONS = {"user.instance.novnc", "user.instance.webssh", "user.instance.docker_logs"}
-"""GET operations that open a console or make a worker read from a guest."""
+SESSION_OPERATIONS = {
+    f"user.instance.{op}" for op in ("novnc", "webssh", "docker_logs", "backup.files", "download_backup_file")
+}
+"""GET operations that open a console or make a worker read from a guest or a backup."""
 
 
 def test_suspended_account_has_read_access_only(api_as, cast, all_operations):

@@ -6,7 +6,7 @@ from api import kit
 from api.instances import user
 from api.instances.backups import BACKUP_PATH, get_own_backup
 from api.instances.customer import get_own_instance
-from panel.core.errors import NotFound
+from panel.core.errors import Conflict
 from panel.schemas.backup_files import BackupFileDownloadQuery, BackupFileOut, BackupFileSessionOut, BackupFilesQuery
 from panel.schemas.base import describe
 from panel.services import backup_files
@@ -48,11 +48,11 @@ def open_files(instance_id, backup_id):
 def show_session(instance_id, backup_id):
     """Get the state of a backup's files.
 
-    Returns 404 `files_not_open` without a session.
+    Returns 409 `files_not_open` without a session.
     """
     row = backup_files.find_of_backup(get_own_backup(instance_id, backup_id))
     if row is None:
-        raise NotFound("The files of the backup are not open.", reason="files_not_open")
+        raise Conflict("The files of the backup are not open.", reason="files_not_open")
     return {"message": None, "session": row}
 
 

@@ -105,7 +105,7 @@ def test_files_of_backup_are_read_in_a_machine_of_their_own(lab, guest, back_up,
         assert archive.getmember("files/link").linkname == "/etc"
     assert lab.read_boot_id(ip), "the guest continues"
     lab.call("DELETE", f"{path}/session")
-    wait_until(lambda: lab.installation.call("GET", f"{path}/session", None, lab.token)[0] == 404, "the end")
+    wait_until(lambda: lab.installation.call("GET", f"{path}/session", None, lab.token)[0] == 409, "the end")
     after = sorted(path.name for path in disks.iterdir())
     assert [name for name in after if name.startswith("files-")] == []
     assert set(before) <= set(after)

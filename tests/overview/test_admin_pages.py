@@ -10,6 +10,7 @@ from uuid_utils import uuid7
 from panel.core import clock
 from panel.core.db import session
 from panel.models import (
+    BackupRestoreTest,
     DockerDeployment,
     Hypervisor,
     Instance,
@@ -119,6 +120,12 @@ def page_ids(cast, deployed):
     session.add(backup)
     session.flush()
     ids |= {"destination_id": destination.id, "backup_id": backup.id}
+    place = {"hypervisor_id": cast.node.id, "storage_id": ids["storage_id"], "account_id": cast.owner.id}
+    test = BackupRestoreTest(**place, instance_id=deployed.id, backup_id=backup.id, name="Shop", backup_at=clock.now())
+    test.screenshot, test.has_screenshot = b"image", True
+    session.add(test)
+    session.flush()
+    ids["test_id"] = test.id
     ids["policy_id"] = backup_policies.create(None, **DEFAULTS | {"name": "nightly", "retention_count": 1}).id
     session.commit()
     facts = {"name": "before", "status": "available", "cpu_cores": 1, "ram": 512, "disk_ids": []}

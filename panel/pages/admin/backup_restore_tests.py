@@ -16,7 +16,7 @@ STATUSES = ("passed", "failed", "aborted", "running")
 
 @bp.get("")
 @require_page_permission(READ_PERMISSION)
-def index():
+def listing():
     status = request.args.get("status") if request.args.get("status") in STATUSES else None
     page = Page(backup_restore_tests.listing(status))
     return render("admin/instance_backups/tests.html", "rows", page=page, filtered=status is not None)

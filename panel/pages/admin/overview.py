@@ -186,7 +186,7 @@ def iter_backup_findings():
     if failed := backup_restore_tests.list_failed():
         title = ngettext("%(num)s restore test failed", "%(num)s restore tests failed", len(failed))
         text = _("These backups could not be started: %(names)s.", names=", ".join(test.name for test in failed[:3]))
-        address = url_for("admin_backup_restore_tests.index", status="failed")
+        address = url_for("admin_backup_restore_tests.listing", status="failed")
         yield AttentionItem("danger", "archive", title, text, address)
     if overdue := backup_coverage.count_overdue():
         title = ngettext(
