@@ -23,8 +23,8 @@ class BackupFilesQuery(Schema):
 class BackupFileDownloadQuery(Schema):
     filepath = Text(
         maximum=MAX_PATH_CHARACTERS,
-        required=True,
-        **describe("A file, or a folder, which is sent as a tar archive.", EXAMPLE_PATH),
+        load_default="/",
+        **describe("Required. A file, or a folder, which is sent as a tar archive.", EXAMPLE_PATH),
     )
 
 
