@@ -27,7 +27,7 @@ def page_path(backup):
 def opened_page(browser, page_path, run_tasks):
     assert browser.post(f"{page_path}/open").status_code == 303
     page = browser.get(page_path)
-    assert 'hx-trigger="every 2s"' in page.text
+    assert ", every 2s" in page.text
     run_tasks()
     return page_path
 
