@@ -11,7 +11,7 @@ from panel.core import clock, context
 from panel.core.db import session
 from panel.models import AuditEntry, BackupFileRequest, BackupFileSession, InstanceBackup, Task
 from panel.services import backup_files
-from panel.services.backup_files import downloads, sessions
+from panel.services.backup_files import downloads, requests, sessions
 from worker.nodes.base import NotOnNode
 from worker.tasks import backup_files as tasks
 
@@ -214,3 +214,13 @@ def test_others_do_not_see_files(api_as, opened, fetch):
         for method, operation in (("GET", ""), ("GET", "/session"), ("POST", "/session"), ("DELETE", "/session")):
             assert api_as(caller, method, f"{opened}{operation}").status_code == expected, (caller, method, operation)
         assert fetch("/etc/hosts", "/download", caller).status_code == expected
+
+
+def test_oldest_lists_are_forgotten(fetch, monkeypatch):
+    monkeypatch.setattr(requests, "MAX_LISTS", 2)
+    for place in ("", "/etc", "/missing", ""):
+        fetch(place)
+    assert {row.path for row in session.query(BackupFileRequest)} == {
+        "disk-1-partition-1",
+        "disk-1-partition-1/missing",
+    }

@@ -153,6 +153,20 @@ def test_too_large_archive_ends_with_reason(root, channel):
     assert len(content) <= LIMIT
 
 
+def test_deeply_nested_folder_is_refused_and_the_program_continues(root, channel):
+    folder = root / "disk"
+    depth = 900
+    path = os.open(folder, os.O_RDONLY)
+    for _ in range(depth):
+        os.mkdir("d", dir_fd=path)
+        path, parent = os.open("d", os.O_RDONLY, dir_fd=path), path
+        os.close(parent)
+    os.close(path)
+    (error, is_archive), _content = receive(channel, "disk", 2**30)
+    assert (error, is_archive) in (("unreadable", True), (None, True))
+    assert receive(channel, "disk/etc/hosts") == ((None, False), b"localhost\n")
+
+
 def test_unread_answer_does_not_disturb_next_request(root, channel):
     """A caller leaves in the middle of a download; the next one gets its own file."""
     (root / "disk/large").write_bytes(os.urandom(40 * BLOCK_BYTES))

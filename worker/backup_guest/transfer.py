@@ -107,7 +107,7 @@ def answer(port: Port, root: Path, request: dict[str, Any]) -> None:
         writer.flush()
     except Refused as refusal:
         error = refusal.code
-    except OSError:
+    except (OSError, RecursionError):  # the latter for folders that are nested too deeply for an archive
         error = UNREADABLE
     port.write_frame(b"E", json.dumps({"error": error, "is_archive": is_archive}).encode())
 

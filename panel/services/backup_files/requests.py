@@ -4,7 +4,7 @@ import hashlib
 from datetime import timedelta
 from typing import Any
 
-from sqlalchemy import select
+from sqlalchemy import delete, select
 from sqlalchemy.exc import IntegrityError
 
 from panel.core import clock
@@ -14,6 +14,9 @@ from panel.models import BackupFileRequest, BackupFileSession
 
 RETRY_SECONDS = 15
 """A list without a result is requested again after so long: its notification may be lost."""
+
+MAX_LISTS = 200
+"""Lists of folders that are kept for a session."""
 
 REASON_MESSAGES = {
     "not_found": message("There is no such file or folder in the backup."),
@@ -49,6 +52,7 @@ def get_or_add(row: BackupFileSession, kind: str, path: str, after: str = "") ->
                 session.add(request)
         except IntegrityError:  # another request was faster
             return session.scalars(query).one(), False
+        delete_oldest_lists(row)
         return request, True
     is_late = kind == "list" and request.requested_at < now - timedelta(seconds=RETRY_SECONDS)
     is_needed = {"waiting": is_late, "failed": request.reason is None}.get(request.status, False)
@@ -56,6 +60,14 @@ def get_or_add(row: BackupFileSession, kind: str, path: str, after: str = "") ->
         request.status, request.requested_at, request.error = "waiting", now, None
         session.flush()
     return request, is_needed
+
+
+def delete_oldest_lists(row: BackupFileSession) -> None:
+    """Delete the oldest lists beyond `MAX_LISTS`, so that nobody fills the database."""
+    lists = select(BackupFileRequest.id).where(BackupFileRequest.session_id == row.id, BackupFileRequest.kind == "list")
+    oldest = session.scalars(lists.order_by(BackupFileRequest.id.desc()).offset(MAX_LISTS)).all()
+    if oldest:
+        session.execute(delete(BackupFileRequest).where(BackupFileRequest.id.in_(oldest)))
 
 
 def find_request(request_id: str) -> BackupFileRequest | None:
