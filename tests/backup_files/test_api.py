@@ -12,6 +12,7 @@ from panel.core.db import session
 from panel.models import AuditEntry, BackupFileRequest, BackupFileSession, InstanceBackup, Task
 from panel.services import backup_files
 from panel.services.backup_files import downloads, requests, sessions
+from tests.support.team import add_member  # noqa: F401  (fixture)
 from worker.nodes.base import NotOnNode
 from worker.tasks import backup_files as tasks
 
@@ -224,3 +225,22 @@ def test_oldest_lists_are_forgotten(fetch, monkeypatch):
         "disk-1-partition-1",
         "disk-1-partition-1/missing",
     }
+
+
+def test_limited_member_reaches_files_of_own_instances_only(
+    api_as, browser_as, add_member, cast, opened, fetch, machine
+):
+    """A member with other instances, one without the permission to restore, and one with both."""
+    other = cast.instance(display_name="Payroll")
+    add_member("elsewhere", ["instances.view", "instances.restore"], "chosen", grants=[other])
+    add_member("looker", ["instances.view", "instances.backups", "instances.console"], "chosen", grants=[machine])
+    add_member("restorer", ["instances.view", "instances.restore"], "chosen", grants=[machine])
+    page = f"/backups/{opened.split('/')[-2]}/files"
+    for caller, status in (("elsewhere", 404), ("looker", 403), ("restorer", 200)):
+        assert fetch("/etc", caller=caller).status_code == status, caller
+        assert fetch("/etc/hosts", "/download", caller).status_code == status, caller
+        assert browser_as(caller).get(page).status_code == status, caller
+    [download] = session.query(BackupFileRequest).filter_by(kind="download")
+    assert browser_as("elsewhere").get(f"{page}/downloads/{download.id}").status_code == 404
+    assert browser_as("looker").get(f"{page}/downloads/{download.id}").status_code == 403
+    assert browser_as("restorer").get(f"{page}/downloads/{download.id}").data == b"127.0.0.1 localhost\n"
