@@ -3,10 +3,10 @@
 from marshmallow import ValidationError
 
 from panel.core.messages import message
-from panel.schemas.microvms import Pairs
+from panel.schemas.microvms import EnvironmentVariables
 
 
-class EnvironmentText(Pairs):
+class EnvironmentText(EnvironmentVariables):
     def _deserialize(self, value, attr, data, **kwargs):
         pairs = [line.strip().partition("=") for line in str(value).splitlines() if line.strip()]
         if any(not name.strip() or not sign for name, sign, _text in pairs):

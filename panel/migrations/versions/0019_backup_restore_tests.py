@@ -3,8 +3,8 @@
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0023_backup_restore_tests"
-down_revision = "0022_backup_files"
+revision = "0019_backup_restore_tests"
+down_revision = "0018_backup_files"
 
 TABLE = "backup_restore_tests"
 

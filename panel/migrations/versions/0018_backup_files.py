@@ -3,7 +3,7 @@
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0022_backup_files"
+revision = "0018_backup_files"
 down_revision = "0017_microvm_boots"
 
 
