@@ -5,14 +5,14 @@ from collections.abc import Iterator
 from worker.backups.chunk_reading import read_chunks
 from worker.backups.errors import StoreError
 from worker.backups.manifests import DiskEntry, Manifest
-from worker.backups.repository import Repository
+from worker.backups.stores import PointStore
 from worker.nodes.base import Disk, Extent, NodeDriver, Progress
 
 
 class StoredDisk:
     """The content of a disk of a point, as `NodeDriver.write_disk` takes it."""
 
-    def __init__(self, repository: Repository, disk: DiskEntry) -> None:
+    def __init__(self, repository: PointStore, disk: DiskEntry) -> None:
         self.repository, self.disk = repository, disk
 
     def list_extents(self) -> Iterator[Extent]:
@@ -26,7 +26,7 @@ class StoredDisk:
 
 def restore_disk(
     node: NodeDriver,
-    repository: Repository,
+    repository: PointStore,
     manifest: Manifest,
     disk_name: str,
     target: Disk,

@@ -21,9 +21,9 @@ SORT_COLUMNS: dict[str, tuple[Any, ...]] = {
     "created_at": (InstanceBackup.id,),
     "size": (InstanceBackup.size, InstanceBackup.id),
     "name": (InstanceBackup.name, InstanceBackup.id),
-    "rbs_backup_time": (InstanceBackup.id,),
+    "rbs_backup_time": (InstanceBackup.rbs_backup_time, InstanceBackup.id),
 }
-"""Ids sort by age. Backups without a time on a remote server are sorted by it."""
+"""Ids sort by age. Backups without a time on a backup server are sorted by it, before or after the others."""
 
 
 def select_backups(account: Access | Account | None) -> Select[InstanceBackup]:
