@@ -10,9 +10,22 @@ REQUIRED_SETTINGS = {
     "local": ("path",),
     "s3": ("endpoint", "bucket", "access_key", "secret_key"),
     "rclone": ("remote",),
+    "rbs": ("host", "datastore", "auth_id", "token_secret", "fingerprint"),
 }
-OPTIONAL_SETTINGS = {"local": (), "s3": ("path_prefix", "region", "path_style"), "rclone": ("path_prefix",)}
-SECRET_OWNERS = {"secret_key": "access_key"}
+OPTIONAL_SETTINGS = {
+    "local": (),
+    "s3": ("path_prefix", "region", "path_style"),
+    "rclone": ("path_prefix",),
+    "rbs": (
+        "port",
+        "namespace",
+        "verify_after_backup",
+        "rbs_managed_retention",
+        "live_restore",
+        "fleecing_storage",
+    ),
+}
+SECRET_OWNERS = {"secret_key": "access_key", "token_secret": "auth_id"}
 """Secret → the setting that it belongs to."""
 
 

@@ -40,7 +40,7 @@ class MemorySnapshots:
 
 
 @pytest.fixture
-def server(rbs_server):  # noqa: F811
+def server(rbs_server):
     return rbs_server
 
 

@@ -34,6 +34,10 @@ class Server:
     """Of new snapshots; empty for the root."""
     timeout: float = TIMEOUT_SECONDS
 
+    def read_certificate(self) -> None:
+        """Connect only. Raises `ServerFailed` unless the server presents the pinned certificate."""
+        connect(self.host, self.port, self.fingerprint, self.timeout).close()
+
 
 class Api:
     """One connection for each call. Safe to use from several threads."""

@@ -98,7 +98,7 @@ class SnapshotWriter:
         raise AssertionError
 
     def list_known(self, connection: Http2Connection) -> Iterator[bytes]:
-        """Yield the digests of the last snapshot. There is none that the server accepts when its verification failed."""
+        """Yield the digests of the last snapshot. There is none if its verification failed."""
         try:
             manifest = json.loads(self.store.key.decode(connection.get("previous", archive_name=MANIFEST_BLOB)))
             names = [file["filename"] for file in manifest["files"] if file["filename"].endswith(".fidx")]
