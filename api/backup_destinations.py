@@ -124,7 +124,8 @@ def test(destination_id):
     """Test a backup destination.
 
     A worker checks that it reaches the storage and may write to it; of a backup server its certificate, the API token,
-    the namespace and the token's privileges. The result has the steps up to the first that failed. Returns 503 if no worker answers within 10 seconds.
+    the namespace and the token's privileges. The result has the steps up to the first that failed. Returns 503 if no
+    worker answers within 10 seconds.
     """
     destination = destination_check.run(backup_destinations.get(destination_id))
     return {

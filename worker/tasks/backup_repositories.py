@@ -99,8 +99,11 @@ def ensure_points_stored(work, repository):
 
 @task_handler("backup_collect_garbage")
 def collect(work):
-    """Free the space of deleted backups in a repository. Its lock is exclusive, so one runs at a time."""
+    """Free the space of deleted backups in a repository. Its lock is exclusive, so one runs at a time. A backup server
+    frees space by itself; its snapshots are compared."""
     row = get_repository(work.task.resource_id)
+    if is_rbs(row):
+        return compare_snapshots(work, row)
     work.step(message("Looking for space to free"), 5)
     with open_repository(row) as repository:
         ensure_points_stored(work, repository)
@@ -114,3 +117,21 @@ def collect(work):
         95,
     )
     get_repository(work.task.resource_id).collected_at = clock.now()
+
+
+def compare_snapshots(work, row):
+    """Record what the server has. One that is missing for the first time is looked for again in an hour."""
+    started_at, has_managed_retention = clock.now(), row.destination.has_managed_retention
+    work.step(message("Comparing with the backup server"), 5)
+    with open_repository(row) as store:
+        states = store.map_states()
+        row = get_repository(work.task.resource_id)
+        unprotected = backup_presence.record_server_states(row, states, started_at=started_at)
+        if has_managed_retention:
+            backup_presence.delete_pruned(row, states)
+        session.commit()
+        for backup_id in unprotected:
+            store.set_protected(backup_id, True)
+    row = get_repository(work.task.resource_id)
+    if not backup_presence.has_candidates(row):
+        row.collected_at = clock.now()

@@ -48,4 +48,5 @@ def build_store(config, key_text, repository_id):
     """Return the account's store. Nothing is sent to the server yet."""
     session.commit()
     snapshots = RowSnapshots(repository_id, config.get("namespace", ""))
-    return RbsStore(build_server(config), RepositoryKey.from_text(key_text), snapshots)
+    verifies_new = config.get("verify_after_backup", False)
+    return RbsStore(build_server(config), RepositoryKey.from_text(key_text), snapshots, verifies_new=verifies_new)

@@ -31,7 +31,7 @@ class Http2Connection:
     def __init__(self, connection: ssl.SSLSocket, received: bytes = b"") -> None:
         """`received` are bytes of HTTP/2 that were read already."""
         self.connection, self.lock = connection, threading.Lock()
-        self.protocol = H2Connection(H2Configuration(client_side=True, header_encoding="utf-8"))
+        self.protocol = H2Connection(H2Configuration(client_side=True, header_encoding=None))
         with translate_errors("the connection"):
             self.protocol.initiate_connection()
             self.protocol.update_settings({SettingCodes.INITIAL_WINDOW_SIZE: WINDOW_BYTES})
@@ -54,7 +54,7 @@ class Http2Connection:
         return json.loads(self.request("POST", path, parameters))["data"]
 
     def put(self, path: str, values: Mapping[str, Any]) -> None:
-        self.request("PUT", path, {}, json.dumps(values).encode(), JSON)
+        self.request("PUT", path, {}, json.dumps(values, separators=(",", ":")).encode(), JSON)
 
     def upload(self, path: str, data: bytes, **parameters: Any) -> None:
         self.request("POST", path, parameters, data, BINARY)
@@ -120,7 +120,7 @@ class Answer:
         if getattr(event, "stream_id", None) != self.stream:
             return
         if isinstance(event, ResponseReceived):
-            self.status = int(dict(event.headers)[":status"])
+            self.status = int(dict(event.headers)[b":status"])
         elif isinstance(event, DataReceived):
             self.body += event.data
         elif isinstance(event, StreamEnded):

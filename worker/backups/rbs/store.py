@@ -6,8 +6,10 @@ Each point is a snapshot, with an index for each disk. Snapshots of one machine 
 import contextlib
 import hashlib
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
+
+import structlog
 
 from worker.backups import manifests
 from worker.backups.errors import Damaged, ObjectNotFound
@@ -21,12 +23,17 @@ from worker.backups.rbs.snapshots import CHUNK_BYTES, DESCRIPTION_BLOB, Snapshot
 from worker.backups.rbs.writer import SnapshotWriter
 from worker.backups.stores import PointStore
 
+log = structlog.get_logger()
+
 NO_SNAPSHOT = "The backup server has no such snapshot."
 
 
 class RbsStore(PointStore):
-    def __init__(self, server: Server, key: RepositoryKey, snapshots: SnapshotDirectory) -> None:
-        """Nothing is sent yet."""
+    def __init__(
+        self, server: Server, key: RepositoryKey, snapshots: SnapshotDirectory, *, verifies_new: bool = False
+    ) -> None:
+        """Nothing is sent yet. With `verifies_new` the server is asked to verify each new snapshot."""
+        self.verifies_new = verifies_new
         self.api, self.key, self.snapshots = Api(server), BlobKey(key), snapshots
         self.zero_digest = self.key.compute_digest(bytes(CHUNK_BYTES))
         self.readers: dict[str, SnapshotReader] = {}
@@ -43,11 +50,13 @@ class RbsStore(PointStore):
 
     # --- points
 
-    def map_states(self) -> dict[str, SnapshotState]:
-        """Return the points that are stored, with what the server reports of them."""
+    def map_states(self, wanted: Collection[str] | None = None) -> dict[str, SnapshotState]:
+        """Return the points that are stored, all or those of `wanted`, with what the server reports of them."""
         states: dict[tuple[str, str], dict[int, SnapshotState]] = {}
         points = {}
         for point, snapshot in self.snapshots.map_points().items():
+            if wanted is not None and point not in wanted:
+                continue
             group = snapshot.namespace, snapshot.group
             if group not in states:
                 states[group] = self.api.map_states(*group)
@@ -75,10 +84,6 @@ class RbsStore(PointStore):
     def set_protected(self, point: str, protected: bool) -> None:
         if snapshot := self.snapshots.find(point):
             self.api.set_protected(snapshot, protected)
-
-    def start_verification(self, point: str) -> None:
-        if snapshot := self.snapshots.find(point):
-            self.api.start_verification(snapshot)
 
     # --- reading
 
@@ -140,3 +145,13 @@ class RbsStore(PointStore):
             yield writer
         finally:
             writer.close()
+        if self.verifies_new:
+            self.start_verification(point)
+
+    def start_verification(self, point: str) -> None:
+        """Have the server verify a snapshot. The point is complete without that."""
+        if snapshot := self.snapshots.find(point):
+            try:
+                self.api.start_verification(snapshot)
+            except ServerFailed as error:
+                log.warning("backup_verification_not_requested", point=point, detail=str(error))

@@ -34,7 +34,9 @@ from worker.backups.writer import any_byte
 if TYPE_CHECKING:
     from worker.backups.rbs.store import RbsStore
 
-MAX_DIGESTS_PER_REQUEST = 128
+MAX_DIGESTS_PER_REQUEST = 512
+"""The server takes 64 KiB."""
+
 BEGIN_ATTEMPTS, BEGIN_RETRY_SECONDS = 5, 1.0
 """How often a snapshot is begun: the server refuses it while the group's last connection has not ended."""
 
