@@ -16,7 +16,13 @@ def is_open(status: InstrumentedAttribute[str]) -> ColumnElement[bool]:
     return status.in_(bindparam("open_statuses", OPEN_STATUSES, expanding=True, literal_execute=True))
 
 
-REBUILD_TASK_KINDS = ("instance_deploy", "instance_reinstall", "instance_destroy", "instance_self_deploy")
+REBUILD_TASK_KINDS = (
+    "instance_deploy",
+    "instance_reinstall",
+    "instance_destroy",
+    "instance_self_deploy",
+    "backup_restore_new",
+)
 """Kinds of tasks during which an instance counts as pending."""
 NOT_CANCELLABLE_TASK_KINDS = ("volume_delete",)
 """Kinds of tasks that were already reported as done, so they must be carried out."""

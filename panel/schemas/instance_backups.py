@@ -4,7 +4,7 @@ from marshmallow import Schema, fields, validate
 
 from panel.schemas.audit import Moment
 from panel.schemas.backup_destinations import BACKUP_STORAGE_TYPES
-from panel.schemas.base import Bool, In, Name, Out, PageQuery, Text, Time, describe
+from panel.schemas.base import Bool, Hostname, In, Name, Out, PageQuery, Text, Time, describe
 
 EXAMPLE_ID = "0199c0a8-7d3e-7c4e-9d3c-0d2f8a5b6c7d"
 EXAMPLE_TIME = "2026-01-02T03:04:05.678Z"
@@ -244,6 +244,24 @@ class BackupRestoreIn(In):
         allow_none=True,
         load_default=None,
         **describe("The disk to restore. Defaults to all disks that the backup has.", EXAMPLE_ID),
+    )
+
+
+class RestoreToNewIn(In):
+    hypervisor_id = Text(
+        maximum=36, **describe("Hypervisor of the new instance. Default: that of the backup's instance.", EXAMPLE_ID)
+    )
+    plan_id = Text(maximum=36, **describe("Plan. Default: that of the backup's instance.", EXAMPLE_ID))
+    hostname = Hostname(**describe("Host name. Default: as in the backup.", "shop-2.example.com"))
+    display_name = Name(**describe("Display name. Default: as in the backup.", "Shop copy"))
+
+
+class RestoredToNew(Out):
+    task_id = fields.String(**describe("The task that restores it.", EXAMPLE_ID))
+    instance_id = fields.String(**describe("The new instance.", EXAMPLE_ID))
+    billing_mode = fields.String(
+        validate=validate.OneOf(("cloud_service", "self_provisioned", "external")),
+        **describe("Who charges for it, as for the backup's instance.", "cloud_service"),
     )
 
 

@@ -5,20 +5,13 @@ from datetime import timedelta
 import pytest
 
 from panel.core.db import session
-from panel.models import BackupDestination, BackupRepository, InstanceBackup, Task
+from panel.models import BackupRepository, InstanceBackup, Task
 from panel.services import backup_destinations, backup_repositories, backup_verification, instance_backups
+from tests.instance_backups.rbs_destination import destination  # noqa: F401  (fixture)
 from tests.support.rbs_server import rbs_server  # noqa: F401  (fixture)
 from tests.support.worker_faults import requeue_to_new_worker
 from worker.tasks import rbs_snapshots
 from worker.tasks.instance_backups import reconcile_deletions
-
-
-@pytest.fixture
-def destination(rolled_back_app, rbs_server, run_tasks):
-    backup_destinations.create(name="pbs-1", storage_type="rbs", config=rbs_server.config | {"namespace": "panel"})
-    session.commit()
-    run_tasks()
-    return session.query(BackupDestination).one()
 
 
 @pytest.fixture

@@ -1,24 +1,37 @@
 """Which snapshot of a remote backup server a backup is."""
 
+from typing import NamedTuple
+
 from sqlalchemy import select
 
 from panel.core.db import session
 from panel.models import InstanceBackup
 
-SNAPSHOT_COLUMNS = (InstanceBackup.rbs_namespace, InstanceBackup.rbs_backup_id, InstanceBackup.rbs_backup_time)
+
+class SnapshotIdentity(NamedTuple):
+    namespace: str
+    """Empty for the root."""
+    group: str
+    time: int
 
 
-def find_snapshot(backup_id: str) -> tuple[str, str, int] | None:
-    """Return the namespace, group and time of the backup's snapshot, or None."""
-    row = session.execute(select(*SNAPSHOT_COLUMNS).where(InstanceBackup.id == backup_id)).one_or_none()
-    return tuple(row) if row and row.rbs_backup_time is not None else None
+def get_identity(backup: InstanceBackup) -> SnapshotIdentity | None:
+    """Return the snapshot of the backup, or None when none was begun."""
+    if backup.rbs_backup_time is None or backup.rbs_backup_id is None:
+        return None
+    return SnapshotIdentity(backup.rbs_namespace or "", backup.rbs_backup_id, backup.rbs_backup_time)
 
 
-def map_snapshots(repository_id: str) -> dict[str, tuple[str, str, int]]:
+def find_snapshot(backup_id: str) -> SnapshotIdentity | None:
+    backup = session.get(InstanceBackup, backup_id)
+    return backup and get_identity(backup)
+
+
+def map_snapshots(repository_id: str) -> dict[str, SnapshotIdentity]:
     """Return the snapshots of all backups of a repository, by the backups' ids."""
     conditions = InstanceBackup.repository_id == repository_id, InstanceBackup.rbs_backup_time.is_not(None)
-    rows = session.execute(select(InstanceBackup.id, *SNAPSHOT_COLUMNS).where(*conditions))
-    return {row[0]: tuple(row[1:]) for row in rows}
+    backups = session.scalars(select(InstanceBackup).where(*conditions))
+    return {backup.id: identity for backup in backups if (identity := get_identity(backup))}
 
 
 def record_snapshot(backup: InstanceBackup, namespace: str, group: str, time: int) -> None:

@@ -1,0 +1,15 @@
+"""A destination on a remote backup server, for the tests of this folder."""
+
+import pytest
+
+from panel.core.db import session
+from panel.models import BackupDestination
+from panel.services import backup_destinations
+
+
+@pytest.fixture
+def destination(rolled_back_app, rbs_server, run_tasks):
+    backup_destinations.create(name="pbs-1", storage_type="rbs", config=rbs_server.config | {"namespace": "panel"})
+    session.commit()
+    run_tasks()
+    return session.query(BackupDestination).one()
