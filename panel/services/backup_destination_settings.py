@@ -12,18 +12,14 @@ REQUIRED_SETTINGS = {
     "rclone": ("remote",),
     "rbs": ("host", "datastore", "auth_id", "token_secret", "fingerprint"),
 }
+UNUSED_SETTINGS = ("live_restore", "fleecing_storage")
+"""Settings that clients may send. They change nothing, and the form does not have them."""
+
 OPTIONAL_SETTINGS = {
     "local": (),
     "s3": ("path_prefix", "region", "path_style"),
     "rclone": ("path_prefix",),
-    "rbs": (
-        "port",
-        "namespace",
-        "verify_after_backup",
-        "rbs_managed_retention",
-        "live_restore",
-        "fleecing_storage",
-    ),
+    "rbs": ("port", "namespace", "verify_after_backup", "rbs_managed_retention", *UNUSED_SETTINGS),
 }
 SECRET_OWNERS = {"secret_key": "access_key", "token_secret": "auth_id"}
 """Secret → the setting that it belongs to."""

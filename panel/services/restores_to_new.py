@@ -55,11 +55,13 @@ def prepare(
     if not backup.is_on_rbs:
         raise Invalid(message("Only backups on a backup server can be restored like this."), reason="not_rbs_backup")
     ensure_restorable(backup)
-    source = backup.instance
-    if source is None and not (hypervisor_id and plan_id):
-        missing = {"hypervisor_id": hypervisor_id, "plan_id": plan_id}
-        raise Invalid(REQUIRED_MESSAGE, **{name: REQUIRED_MESSAGE for name, value in missing.items() if not value})
-    hypervisor = hypervisors.get(hypervisor_id, "hypervisor_id") if hypervisor_id else source.hypervisor
+    if source := backup.instance:
+        hypervisor_id, plan_id = hypervisor_id or source.hypervisor_id, plan_id or source.plan_id
+    if not hypervisor_id or not plan_id:
+        values = {"hypervisor_id": hypervisor_id, "plan_id": plan_id}
+        fields = {name: REQUIRED_MESSAGE for name, value in values.items() if not value}
+        raise Invalid(REQUIRED_MESSAGE, **fields)
+    hypervisor = hypervisors.get(hypervisor_id, "hypervisor_id")
     if backup_destinations.find_for_hypervisor(hypervisor) != backup.destination:
         sentence = message("The hypervisor uses another backup destination.")
         raise Conflict(sentence, reason="destination_mismatch")
@@ -68,7 +70,7 @@ def prepare(
         "hostname": hostname or backup.recorded_hostname,
         "display_name": display_name or backup.recorded_name,
     }
-    return NewInstancePlan(backup, hypervisor, plan_id or source.plan_id, names)
+    return NewInstancePlan(backup, hypervisor, plan_id, names)
 
 
 def create(plan: NewInstancePlan, *, actor: str) -> tuple[Instance, Task]:

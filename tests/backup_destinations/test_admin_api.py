@@ -96,7 +96,6 @@ def test_destination_is_updated(api_as, create, run_tasks, folder):
         ({"name": ""}, "name"),
         ({"name": "x" * 65}, "name"),
         ({"name": None}, "name"),
-        ({"storage_type": "rbs"}, "storage_type"),
         ({"storage_type": "tape"}, "storage_type"),
         ({"storage_type": None}, "storage_type"),
         ({"config": {"path": "relative"}}, "config.path"),

@@ -23,8 +23,8 @@ def get_identity(backup: InstanceBackup) -> SnapshotIdentity | None:
 
 
 def find_snapshot(backup_id: str) -> SnapshotIdentity | None:
-    backup = session.get(InstanceBackup, backup_id)
-    return backup and get_identity(backup)
+    backup = session.get(InstanceBackup, backup_id, populate_existing=True)
+    return get_identity(backup) if backup else None
 
 
 def map_snapshots(repository_id: str) -> dict[str, SnapshotIdentity]:
