@@ -7,7 +7,7 @@ import pytest
 from panel.core import clock
 from tests.backup_engine.stored_images import ImageNode, back_up, make_noise, read_image
 from tests.support.rbs_datastore import decode_blob
-from tests.support.rbs_server import AUTH_ID, SECRET, rbs_server  # noqa: F401  (fixture)
+from tests.support.rbs_server import AUTH_ID, SECRET, MemorySnapshots, rbs_server  # noqa: F401  (fixture)
 from worker.backups.errors import Damaged, ObjectNotFound
 from worker.backups.keys import RepositoryKey
 from worker.backups.rbs import writer
@@ -18,25 +18,6 @@ from worker.backups.rbs.store import RbsStore
 
 MiB = 1024**2
 CHUNK = 4 * MiB
-
-
-class MemorySnapshots:
-    """Records the snapshots of one machine's points."""
-
-    def __init__(self, namespace=""):
-        self.namespace, self.snapshots = namespace, {}
-
-    def find(self, point):
-        return self.snapshots.get(point)
-
-    def get_group(self, point):
-        return self.namespace, "machine-1"
-
-    def assign(self, point, snapshot):
-        self.snapshots[point] = snapshot
-
-    def map_points(self):
-        return self.snapshots
 
 
 @pytest.fixture
@@ -239,7 +220,7 @@ def test_damaged_chunk_is_uploaded_again(server, store, open_store, node):
     assert read_image(open_store(), "second") == bytes(node.image)
 
 
-def test_previous_snapshot_that_is_gone_leads_to_a_full_read(server, store, open_store, node):
+def test_full_read_without_previous_snapshot(server, store, open_store, node):
     back_up(node, store, "first")
     store = open_store()
     previous = store.read_manifest("first")

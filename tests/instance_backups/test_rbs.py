@@ -26,16 +26,16 @@ def change_settings(destination):
 
 
 @pytest.fixture
-def compare(run_tasks):
+def run_comparison(run_tasks):
     """Return a function that compares the backups with the server. Returns the status of the task."""
 
-    def compare():
+    def run_comparison():
         task = backup_repositories.enqueue_collection(session.query(BackupRepository).one())
         session.commit()
         run_tasks()
         return session.get(Task, task.id, populate_existing=True).status
 
-    return compare
+    return run_comparison
 
 
 def make_candidates_older():
@@ -111,7 +111,7 @@ def test_machine_is_restored_in_place(api_as, back_up, guest, path, run_tasks):
     assert again["chunks_reused"] > 0, "its content is known from the last snapshot"
 
 
-def test_chain_reset_leads_to_a_full_read(api_as, back_up, guest, machine, rbs_server):
+def test_full_read_after_chain_reset(api_as, back_up, guest, machine, rbs_server):
     """BAK-56"""
     back_up()
     answer = api_as("admin", "POST", f"/api/v1/instance/{machine.id}/backup/rbs-chain/reset", json={})
@@ -174,7 +174,7 @@ def test_deletion_without_answer_is_reconciled(api_as, back_up, find_backup, pat
     assert find_backup(backup) is None
 
 
-def test_protection_is_carried_to_the_server(api_as, back_up, path, rbs_server, run_tasks, compare):
+def test_protection_is_applied_on_the_server(api_as, back_up, path, rbs_server, run_tasks, run_comparison):
     """BAK-09"""
     backup = back_up()
     [snapshot] = rbs_server.datastore.snapshots.values()
@@ -189,11 +189,11 @@ def test_protection_is_carried_to_the_server(api_as, back_up, path, rbs_server, 
     rbs_server.replace_certificate()
 
 
-def test_comparison_carries_missing_protection(api_as, back_up, path, rbs_server, run_tasks, compare):
+def test_missing_protection_is_applied_by_comparison(api_as, back_up, path, rbs_server, run_tasks, run_comparison):
     backup = back_up()
     session.query(InstanceBackup).update({"protected": True})
     session.commit()
-    assert compare() == "completed"
+    assert run_comparison() == "completed"
     [snapshot] = rbs_server.datastore.snapshots.values()
     assert snapshot.is_protected
     assert backup["protected"] is False
@@ -215,7 +215,7 @@ def test_new_backup_is_verified_by_the_server(api_as, back_up, path, rbs_server,
         assert len(api_as("owner", "GET", f"/api/backups?verification={result}").json["data"]) == count
 
 
-def test_failed_verification_marks_the_backup(api_as, back_up, guest, path, rbs_server, compare):
+def test_failed_verification_marks_the_backup(api_as, back_up, guest, path, rbs_server, run_comparison):
     """BAK-03"""
     backup = back_up()
     [key] = rbs_server.datastore.snapshots
@@ -223,22 +223,22 @@ def test_failed_verification_marks_the_backup(api_as, back_up, guest, path, rbs_
         del rbs_server.datastore.chunks[digest]
     rbs_server.datastore.pending_verifications.append(key)
     rbs_server.datastore.run_verifications()
-    assert compare() == "completed"
+    assert run_comparison() == "completed"
     [row] = api_as("owner", "GET", f"{path}/backups").json["data"]
     assert (row["id"], row["verification_status"], row["damaged"]) == (backup["id"], "failed", True)
     again = back_up()
     assert again["chunks_reused"] == 0, "the server does not offer the chunks of a damaged snapshot"
 
 
-def test_snapshot_that_is_gone_is_hidden(api_as, back_up, machine, path, rbs_server, compare):
+def test_snapshot_that_is_gone_is_hidden(api_as, back_up, machine, path, rbs_server, run_comparison):
     """BAK-06, BAK-51"""
     backup = back_up()
     rbs_server.datastore.snapshots.clear()
-    assert compare() == "completed"
+    assert run_comparison() == "completed"
     row = api_as("admin", "GET", f"/api/v1/instance/{machine.id}/backup/{backup['id']}").json["data"]
     assert (row["missing_candidate_at"] is not None, row["missing_confirmed_at"]) == (True, None)
     make_candidates_older()
-    assert compare() == "completed"
+    assert run_comparison() == "completed"
     assert api_as("owner", "GET", "/api/backups").json["data"] == []
     row = api_as("admin", "GET", f"/api/v1/instance/{machine.id}/backup/{backup['id']}").json["data"]
     assert row["missing_on_rbs"] is True
@@ -256,7 +256,7 @@ def test_restore_of_a_snapshot_that_is_gone_changes_nothing(api_as, back_up, gue
     assert guest.read() == "first"
 
 
-def test_server_prunes_where_it_manages_retention(back_up, guest, rbs_server, change_settings, compare):
+def test_server_prunes_where_it_manages_retention(back_up, guest, rbs_server, change_settings, run_comparison):
     """DST-11: policies delete nothing there, and rows of pruned snapshots disappear."""
     change_settings(rbs_managed_retention=True)
     first = back_up()
@@ -264,24 +264,24 @@ def test_server_prunes_where_it_manages_retention(back_up, guest, rbs_server, ch
     second = back_up()
     assert instance_backups.find_by_id(first["id"]).destination.has_managed_retention
     rbs_server.datastore.delete(min(rbs_server.datastore.snapshots, key=lambda key: key[3]))
-    compare()
+    run_comparison()
     make_candidates_older()
-    compare()
+    run_comparison()
     assert [row.id for row in session.query(InstanceBackup)] == [second["id"]]
     rbs_server.datastore.snapshots.clear()
-    compare()
+    run_comparison()
     make_candidates_older()
-    compare()
+    run_comparison()
     assert [row.id for row in session.query(InstanceBackup)] == [second["id"]], "not where everything is gone"
 
 
-def test_server_needs_no_verification_or_garbage_collection_by_workers(back_up, rbs_server, compare):
+def test_server_needs_no_verification_or_garbage_collection_by_workers(back_up, rbs_server, run_comparison):
     back_up()
     session.query(BackupRepository).one().initialized_at -= timedelta(days=60)
     session.commit()
     assert session.execute(backup_verification.select_due()).all() == []
     chunks = dict(rbs_server.datastore.chunks)
     rbs_server.requests.clear()
-    assert compare() == "completed"
+    assert run_comparison() == "completed"
     assert rbs_server.datastore.chunks == chunks
     assert {path for _, path in rbs_server.requests} == {"admin/datastore/backups/snapshots"}

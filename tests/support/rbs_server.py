@@ -220,6 +220,25 @@ class RbsServer:
             session.close()
 
 
+class MemorySnapshots:
+    """Records the snapshots of one machine's points."""
+
+    def __init__(self, namespace=""):
+        self.namespace, self.snapshots = namespace, {}
+
+    def find(self, point):
+        return self.snapshots.get(point)
+
+    def get_group(self, point):
+        return self.namespace, "machine-1"
+
+    def assign(self, point, snapshot):
+        self.snapshots[point] = snapshot
+
+    def map_points(self):
+        return self.snapshots
+
+
 class Http2Session:
     def __init__(self, server, reader, writer, session):
         self.server, self.reader, self.writer, self.session = server, reader, writer, session

@@ -103,7 +103,7 @@ def collect(work):
     frees space by itself; its snapshots are compared."""
     row = get_repository(work.task.resource_id)
     if is_rbs(row):
-        return compare_snapshots(work, row)
+        return reconcile_snapshots(work, row)
     work.step(message("Looking for space to free"), 5)
     with open_repository(row) as repository:
         ensure_points_stored(work, repository)
@@ -119,7 +119,7 @@ def collect(work):
     get_repository(work.task.resource_id).collected_at = clock.now()
 
 
-def compare_snapshots(work, row):
+def reconcile_snapshots(work, row):
     """Record what the server has. One that is missing for the first time is looked for again in an hour."""
     started_at, has_managed_retention = clock.now(), row.destination.has_managed_retention
     work.step(message("Comparing with the backup server"), 5)

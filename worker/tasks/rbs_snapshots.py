@@ -15,7 +15,8 @@ log = structlog.get_logger()
 def poll_verifications():
     """Ask the servers for the results of verifications of new backups."""
     for row in session.scalars(backup_presence.select_unverified()).all():
-        poll_repository(row)
+        if row.destination.config.get("verify_after_backup"):
+            poll_repository(row)
 
 
 def poll_repository(row):
@@ -33,7 +34,7 @@ def poll_repository(row):
     session.commit()
 
 
-def carry_protection(backup_id):
+def apply_protection(backup_id):
     """Protect the snapshot as the backup is."""
     backup = instance_backups.find_by_id(backup_id)
     if backup is None:

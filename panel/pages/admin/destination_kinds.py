@@ -81,7 +81,7 @@ DESTINATION_KINDS = {
         ),
     ),
     "rbs": DestinationKind(
-        "Proxmox Backup Server",
+        lazy_gettext("Proxmox Backup Server"),
         (
             ConfigField("host", lazy_gettext("Host"), lazy_gettext("Every worker must reach it."), "pbs.example.com"),
             ConfigField("port", lazy_gettext("Port"), lazy_gettext("Default: 8007."), "8007"),

@@ -18,7 +18,7 @@ from panel.services.access import Access
 NO_BACKUP_MESSAGE = message("No such backup.")
 BEING_DELETED_MESSAGE = message("The backup is being deleted.")
 
-PROTECT_FUNCTION = "worker.tasks.rbs_snapshots.carry_protection"
+PROTECT_FUNCTION = "worker.tasks.rbs_snapshots.apply_protection"
 """Protects the snapshot on its backup server too, so that prune jobs leave it."""
 
 SORT_COLUMNS: dict[str, tuple[Any, ...]] = {

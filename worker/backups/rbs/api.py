@@ -13,8 +13,8 @@ from worker.backups.rbs.snapshots import MANIFEST_BLOB, Snapshot, SnapshotState,
 from worker.backups.rbs.tls import connect
 
 PROTOCOLS = {"backup": "proxmox-backup-protocol-v1", "reader": "proxmox-backup-reader-protocol-v1"}
-TIMEOUT_SECONDS = 60.0
-"""Without a byte from the server. Storing a chunk may wait for its disks."""
+TIMEOUT_SECONDS = 300.0
+"""Without a byte from the server. The end of a backup may wait until its disks have stored everything."""
 
 DEFAULT_PORT = 8007
 NOT_FOUND_STATUSES = 400, 404
