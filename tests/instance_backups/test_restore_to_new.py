@@ -176,3 +176,39 @@ def test_failed_restore_leaves_the_error(backup, request_restore, run_tasks, rbs
     assert (copy.deployed, copy.state) == (False, "error") or copy.last_error
     assert session.query(InstanceBackup).count() == 1
     assert session.query(BackupDestination).count() == 1
+
+
+@pytest.fixture
+def browser(browser_as, inline_workers):
+    return browser_as("admin")
+
+
+def test_operator_restores_by_the_page(browser, backup, machine, run_tasks):
+    """BAK-46"""
+    path = f"/admin/backups/{backup['id']}/restore-to-new"
+    assert path in browser.get(f"/admin/backups/{backup['id']}").text
+    form = browser.get(path).text
+    for value in (machine.hostname, machine.hypervisor_id, machine.plan_id):
+        assert f'value="{value}"' in form
+    fields = {"hypervisor_id": machine.hypervisor_id, "plan_id": machine.plan_id, "display_name": "Copy"}
+    answer = browser.post(path, data=fields | {"hostname": "-"})
+    assert answer.status_code == 422
+    assert 'id="wrong-hostname"' in answer.text
+    assert session.query(Instance).count() == 1
+    assert browser.post(path, data=fields | {"hostname": "copy.example.com"}).status_code == 303
+    run_tasks()
+    copy = session.query(Instance).filter_by(display_name="Copy").one()
+    assert (copy.state, copy.hostname) == ("running", "copy.example.com")
+    page = browser.get(f"/admin/backups/{backup['id']}").text
+    assert f"vm/{machine.id}/{backup['rbs_backup_time']}" in page
+
+
+def test_page_names_what_does_not_fit(browser, backup, machine, find_backup, tmp_path):
+    fields = {"hostname": "copy.example.com", "display_name": "Copy", "hypervisor_id": "", "plan_id": ""}
+    row = find_backup(backup)
+    row.disks = [disk | {"size": disk["size"] * 1000} for disk in row.disks]
+    session.commit()
+    answer = browser.post(f"/admin/backups/{backup['id']}/restore-to-new", data=fields)
+    assert answer.status_code == 422
+    assert "smaller than the stored one" in answer.text
+    assert session.query(Instance).count() == 1
