@@ -6,8 +6,9 @@ from worker.backups.rbs.errors import FingerprintMismatch, ServerFailed
 from worker.tasks.rbs_stores import build_server
 
 REACHABILITY, AUTHENTICATION, NAMESPACE, PRIVILEGES = "reachability", "authentication", "namespace", "privileges"
-CHECK_TIMEOUT_SECONDS = 3.0
-"""Shorter than that of backups, because a request waits for the result."""
+CHECK_TIMEOUT_SECONDS = 6.0
+"""Shorter than that of backups, because a request waits for the result. The server answers a wrong token after three
+seconds."""
 
 BACKUP_PRIVILEGES, DELETE_PRIVILEGES = {"Datastore.Backup"}, {"Datastore.Prune", "Datastore.Modify"}
 """One of each set is needed; to delete only where the panel does."""
