@@ -298,4 +298,4 @@ def test_only_operators_reach_destinations(api_as, create):
 def test_document_offers_kinds_that_work():
     document = json.loads((Path(__file__).parents[2] / "api" / "openapi" / "admin.json").read_text())
     schema = document["components"]["schemas"]["BackupDestinationIn"]
-    assert schema["properties"]["storage_type"]["enum"] == ["local", "s3", "rclone"]
+    assert schema["properties"]["storage_type"]["enum"] == ["local", "s3", "rclone", "rbs"]
