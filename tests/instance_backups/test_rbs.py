@@ -5,8 +5,9 @@ from datetime import timedelta
 import pytest
 
 from panel.core.db import session
-from panel.models import BackupRepository, InstanceBackup, Task
+from panel.models import BackupRepository, Image, InstanceBackup, Task
 from panel.services import backup_destinations, backup_repositories, backup_verification, instance_backups
+from panel.services.media import image_files
 from tests.instance_backups.rbs_destination import destination  # noqa: F401  (fixture)
 from tests.support.rbs_server import rbs_server  # noqa: F401  (fixture)
 from tests.support.worker_faults import requeue_to_new_worker
@@ -109,6 +110,31 @@ def test_machine_is_restored_in_place(api_as, back_up, guest, path, run_tasks):
     again = back_up(backup_type="incremental")
     assert (again["status"], again["read_mode"]) == ("complete", "full"), "the restored disk is a new one"
     assert again["chunks_reused"] > 0, "its content is known from the last snapshot"
+
+
+def test_backup_becomes_an_image(api_as, back_up, machine, run_tasks, rolled_back_app):
+    backup, size = back_up(), machine.disks[0].size
+    answer = api_as("owner", "POST", "/api/images", json={"backup_id": backup["id"], "name": "from backup"})
+    assert answer.status_code == 200, answer.text
+    run_tasks()
+    image = session.get(Image, answer.json["image"]["id"], populate_existing=True)
+    assert image.status == "available"
+    file = rolled_back_app.extensions["config"].data_dir / "images" / image.filename
+    assert image_files.read_virtual_size(file) == size * 1024**3
+
+
+def test_one_disk_is_read_completely_after_its_reset(api_as, back_up, second_disk, machine, run_tasks):
+    """BAK-55"""
+    for action in ("stop", "start"):
+        api_as("owner", "POST", f"/api/instance/{machine.id}/{action}")
+        run_tasks()
+    back_up(backup_device="all")
+    body = {"disk_id": second_disk.id}
+    answer = api_as("admin", "POST", f"/api/v1/instance/{machine.id}/backup/rbs-chain/reset", json=body)
+    assert answer.status_code == 200, answer.text
+    backup = back_up(backup_device="all", backup_type="incremental")
+    assert [(disk["position"], disk["read_mode"]) for disk in backup["disks"]] == [(0, "incremental"), (1, "full")]
+    assert backup["read_mode"] == "incremental"
 
 
 def test_full_read_after_chain_reset(api_as, back_up, guest, machine, rbs_server):
