@@ -97,7 +97,14 @@ def check_blob(blob):
 
 def decode_blob(blob):
     check_blob(blob)
-    return zstandard.ZstdDecompressor().decompress(blob[12:]) if blob[:8] == COMPRESSED else blob[12:]
+    return zstandard.ZstdDecompressor().decompressobj().decompress(blob[12:]) if blob[:8] == COMPRESSED else blob[12:]
+
+
+def encode_blob(data):
+    """Return a compressed blob, of a stream without its length, as the server writes it."""
+    stream = zstandard.ZstdCompressor(level=1).compressobj()
+    content = stream.compress(data) + stream.flush()
+    return COMPRESSED + binascii.crc32(content).to_bytes(4, "little") + content
 
 
 def list_digests(index):
@@ -225,7 +232,9 @@ class BackupSession:
         manifest = json.loads(decode_blob(self.__dict__[MANIFEST]))
         if (manifest["backup-type"], manifest["backup-id"], manifest["backup-time"]) != self.key[1:]:
             raise Refused("manifest belongs to another snapshot")
-        self.snapshot.files[MANIFEST] = self.__dict__[MANIFEST]
+        stats = {"count": len(self.known), "size": 0, "compressed_size": 0, "duplicates": 0}
+        manifest["unprotected"] = manifest.get("unprotected", {}) | {"chunk_upload_stats": stats}
+        self.snapshot.files[MANIFEST] = encode_blob(json.dumps(manifest, indent=2).encode())
         self.is_finished = True
 
 
