@@ -6,8 +6,8 @@ import pytest
 
 from panel.core import clock
 from tests.backup_engine.stored_images import ImageNode, back_up, make_noise, read_image
-from tests.support.rbs_datastore import decode_blob
-from tests.support.rbs_server import AUTH_ID, SECRET, MemorySnapshots, rbs_server  # noqa: F401  (fixture)
+from tests.support.rbs_datastore import MemorySnapshots, decode_blob
+from tests.support.rbs_server import AUTH_ID, SECRET, rbs_server  # noqa: F401  (fixture)
 from worker.backups.errors import Damaged, ObjectNotFound
 from worker.backups.keys import RepositoryKey
 from worker.backups.rbs import writer

@@ -3,7 +3,7 @@
 import pytest
 
 from panel.core.db import session
-from panel.models import BackupDestination
+from panel.models import BackupDestination, Task
 from panel.services import backup_destinations
 
 
@@ -13,3 +13,11 @@ def destination(rolled_back_app, rbs_server, run_tasks):
     session.commit()
     run_tasks()
     return session.query(BackupDestination).one()
+
+
+def restore(api_as, path, backup, run_tasks):
+    """Restore the backup in place; return the task."""
+    answer = api_as("owner", "POST", f"{path}/backup/{backup['id']}/restore")
+    assert answer.status_code == 200, answer.text
+    run_tasks()
+    return session.get(Task, answer.json["task_id"], populate_existing=True)

@@ -7,7 +7,8 @@ import pytest
 
 from tests.backup_engine.stored_images import read_image
 from tests.nodes.driver_lab import POOL, MiB, disk_sizes, numbers, run_program, write_file
-from tests.support.rbs_server import MemorySnapshots, rbs_server  # noqa: F401  (fixture)
+from tests.support.rbs_datastore import MemorySnapshots
+from tests.support.rbs_server import rbs_server  # noqa: F401  (fixture)
 from worker.backups.backup import BackupRequest, backup_machine
 from worker.backups.keys import RepositoryKey
 from worker.backups.rbs.api import Server

@@ -261,3 +261,22 @@ class ReaderSession:
         if digest not in self.datastore.chunks:
             raise Refused(f"reading file {digest.hex()} failed: No such file or directory")
         return self.datastore.chunks[digest]
+
+
+class MemorySnapshots:
+    """Records the snapshots of one machine's points."""
+
+    def __init__(self, namespace=""):
+        self.namespace, self.snapshots = namespace, {}
+
+    def find(self, point):
+        return self.snapshots.get(point)
+
+    def get_group(self, point):
+        return self.namespace, "machine-1"
+
+    def assign(self, point, snapshot):
+        self.snapshots[point] = snapshot
+
+    def map_points(self):
+        return self.snapshots

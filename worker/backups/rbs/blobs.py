@@ -34,7 +34,7 @@ THREADS = threading.local()
 
 
 class BlobKey:
-    """A key as the server's own clients use it: they can read what is stored here with the same key."""
+    """A key as the server's own clients use it."""
 
     def __init__(self, key: RepositoryKey) -> None:
         self.cipher = AESGCM(key.secret)
