@@ -8,6 +8,8 @@ from panel.services import backup_destinations
 from tests.instance_backups.rbs_destination import destination  # noqa: F401  (fixture)
 from tests.support.rbs_server import rbs_server  # noqa: F401  (fixture)
 from tests.support.running_machine import GuestFile
+from tests.support.worker_faults import requeue_to_new_worker
+from worker.nodes.base import NotOnNode, Refused
 
 
 @pytest.fixture
@@ -167,13 +169,40 @@ def test_restore_requires_an_operator(backup, request_restore):
     assert request_restore(backup, caller="owner").status_code == 403
 
 
+@pytest.mark.parametrize("operation", ["write_disk", "create_seed", "define", "start"])
+def test_worker_killed_at_every_call(backup, request_restore, kill_worker_at, node, operation):
+    """The next attempt completes the instance."""
+    for after in (False, True):
+        data = request_restore(backup).json["data"]
+        task = session.get(Task, data["task_id"])
+        kill_worker_at(task, operation, after=after)
+        assert requeue_to_new_worker(task).status == "completed", after
+        assert GuestFile(node, session.get(Instance, data["instance_id"])).read() == "kept"
+
+
+@pytest.mark.parametrize("operation", ["write_disk", "create_seed", "define", "start"])
+def test_refused_call_leaves_nothing_on_the_node(backup, request_restore, fault_at, run_tasks, node, operation):
+    def refuse():
+        raise Refused("no")
+
+    data = request_restore(backup).json["data"]
+    with fault_at(operation, refuse):
+        run_tasks()
+    assert session.get(Task, data["task_id"], populate_existing=True).status == "failed"
+    copy = session.get(Instance, data["instance_id"], populate_existing=True)
+    assert (copy.deployed, bool(copy.last_error)) == (False, True)
+    assert [disk.name for disk in node.disks("default") if disk.name.startswith(f"{copy.name}-")] == []
+    with pytest.raises(NotOnNode):
+        node.power(copy.id)
+
+
 def test_failed_restore_leaves_the_error(backup, request_restore, run_tasks, rbs_server):
     data = request_restore(backup).json["data"]
     rbs_server.datastore.snapshots.clear()
     run_tasks()
     assert session.get(Task, data["task_id"], populate_existing=True).status == "failed"
     copy = session.get(Instance, data["instance_id"], populate_existing=True)
-    assert (copy.deployed, copy.state) == (False, "error") or copy.last_error
+    assert (copy.deployed, bool(copy.last_error)) == (False, True)
     assert session.query(InstanceBackup).count() == 1
     assert session.query(BackupDestination).count() == 1
 
