@@ -79,14 +79,14 @@ def record_verification(backup: InstanceBackup, result: str | None, at: datetime
 
 
 def delete_pruned(repository: BackupRepository, states: Collection[str]) -> None:
-    """Delete the rows of snapshots that prune jobs of the server have deleted. They leave later ones of the machine, so
+    """Delete the rows of snapshots that prune jobs of the server have deleted. They leave later ones of the group, so
     without any the rows stay."""
     query = select(InstanceBackup).where(InstanceBackup.repository_id == repository.id)
     backups = session.scalars(query).all()
-    stored_ids = {backup.instance_id for backup in backups if backup.id in states}
+    stored_groups = {backup.rbs_backup_id for backup in backups if backup.id in states}
     for backup in backups:
         is_missing = backup.missing_confirmed_at is not None and backup.delete_claimed_at is None
-        if is_missing and backup.instance_id in stored_ids:
+        if is_missing and backup.rbs_backup_id in stored_groups:
             session.delete(backup)
 
 
