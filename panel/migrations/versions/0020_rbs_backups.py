@@ -3,8 +3,8 @@
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0018_rbs_backups"
-down_revision = "0017_microvm_boots"
+revision = "0020_rbs_backups"
+down_revision = "0019_backup_restore_tests"
 
 INDEX_COLUMNS = (["account_id", "rbs_backup_time", "id"], ["rbs_backup_time", "id"])
 
