@@ -9,8 +9,8 @@ from panel.models import Instance, InstanceBackup, Task
 from panel.models.tasks import OPEN_STATUSES
 from panel.services import tasks
 
-OPERATION_KINDS = ("backup_create", "backup_restore", "backup_delete")
-QUEUED_KINDS = ("backup_create", "backup_restore")
+QUEUED_KINDS = ("backup_create", "backup_restore", "volume_backup", "volume_backup_restore")
+OPERATION_KINDS = (*QUEUED_KINDS, "backup_delete")
 MAX_RECONCILED_PER_RUN = 100
 
 

@@ -21,7 +21,7 @@ task_kind("backup_restore_revert", "Return to the disks before the restore")
 task_kind("backup_image", "Image from a backup")
 
 BYTES_PER_GIB = 1024**3
-NODE_TASK_KINDS = ("backup_create", "backup_restore")
+NODE_TASK_KINDS = ("backup_create", "backup_restore", "volume_backup", "volume_backup_restore")
 """Kinds of tasks that copy disks between a node and a destination."""
 
 

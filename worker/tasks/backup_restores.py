@@ -18,12 +18,13 @@ from panel.services import instances
 from panel.services.docker_deployments import state_reports as docker_deployments
 from panel.services.instances import state_reports
 from panel.services.media import image_files
-from worker.backups.restoring import StoredDisk, restore_disk
+from worker.backups.restoring import StoredDisk
 from worker.engine.registry import task_handler
 from worker.engine.runner import roll_back
 from worker.nodes import base
 from worker.nodes.base import GiB, Power
 from worker.nodes.libvirt.qcow2 import Qcow2File
+from worker.tasks.backup_contents import write_disks
 from worker.tasks.backup_repositories import open_repository, translated_errors
 from worker.tasks.image_captures import HashingWriter
 from worker.tasks.instance_backups import find_backup, find_manifest
@@ -76,7 +77,7 @@ def restore(work):
         return  # a new attempt runs the rollback steps first, which deleted the earlier disks
     if work.task.arguments.get("is_started"):
         power_off(work, message("Stopping"), 2)
-    write_disks(work, names)
+    write_new_disks(work, names)
     seed = copy_seed(work, names)
     queried_at = replace_machine(work, names, seed)
     switch_over(work, names, seed)
@@ -87,27 +88,15 @@ def restore(work):
     roll_back(work)
 
 
-def write_disks(work, names):
+def write_new_disks(work, names):
     """Write the restored disks beside the present ones."""
-    backup = find_backup(work.task)
-    if backup is None:
-        raise NotFound(message("The backup was deleted in the meantime."))
     stored_names = work.task.arguments["disks"]
     targets = {
         stored_names[disk.id]: base.Disk(disk.storage.name, names[disk.id], disk.size * GiB)
         for disk in get_instance(work).disks
         if disk.id in names
     }
-    work.step(message("Connecting to the storage"), 5)
-    with open_repository(backup.repository) as repository:
-        manifest = find_manifest(repository, work.task.arguments["backup_id"])
-        if manifest is None:
-            raise Invalid(message("The storage does not have the backup any more."), reason="backup_missing")
-        for stored_name, disk in targets.items():
-            work.undo("delete_disk", disk.pool, disk.name)
-            work.step(message("Writing the disk"), 10)
-            with translated_errors():
-                restore_disk(work.node, repository, manifest, stored_name, disk, work.report_progress)
+    write_disks(work, targets)
 
 
 def copy_seed(work, names):

@@ -2,6 +2,7 @@
 
 from panel.services.instance_backups.create import (
     create,
+    end_volume_chain,
     ensure_disk_known,
     find_previous,
     get_new_backup_destination,
@@ -33,6 +34,7 @@ __all__ = [
     "claim_all",
     "confirm_deletion",
     "create",
+    "end_volume_chain",
     "ensure_disk_known",
     "find_by_id",
     "find_previous",

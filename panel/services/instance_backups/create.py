@@ -4,7 +4,7 @@ import os
 from base64 import b64encode
 from typing import Any
 
-from sqlalchemy import select, update
+from sqlalchemy import or_, select, update
 from sqlalchemy.exc import IntegrityError
 
 from panel.core import clock, jobs
@@ -12,10 +12,11 @@ from panel.core.db import session
 from panel.core.errors import Conflict, Invalid, Unavailable
 from panel.core.messages import message
 from panel.core.task_kinds import task_kind
-from panel.models import BackupDestination, BackupRepository, Instance, InstanceBackup, Task
+from panel.models import BackupDestination, BackupRepository, Hypervisor, Instance, InstanceBackup, Task
 from panel.models.tasks import OPEN_STATUSES
 from panel.services import backup_destinations, forges
 from panel.services.instance_backups.delete import claim
+from panel.services.instance_backups.read import match_resource
 from panel.services.state_machine import TASK_RUNNING, ensure_allowed, make_problem
 
 task_kind("backup_create", "Backup")
@@ -76,7 +77,7 @@ def get_new_backup_destination(instance: Instance) -> BackupDestination:
     forges.ensure_not_active(instance)
     if find_open_backup(instance):
         raise make_problem(TASK_RUNNING)
-    return get_destination(instance)
+    return get_destination(instance.hypervisor)
 
 
 def find_open_backup(instance: Instance) -> str | None:
@@ -85,8 +86,15 @@ def find_open_backup(instance: Instance) -> str | None:
     return session.scalar(select(Task.id).where(*conditions).limit(1))
 
 
-def get_destination(instance: Instance) -> BackupDestination:
-    destination = backup_destinations.find_for_hypervisor(instance.hypervisor)
+def get_destination(hypervisor: Hypervisor, destination_id: str | None = None) -> BackupDestination:
+    """Return where new backups of the hypervisor are stored: the given destination, or the first that it may use."""
+    query = backup_destinations.select_for_hypervisor(hypervisor).where(BackupDestination.enabled)
+    if destination_id:
+        query = query.where(BackupDestination.id == destination_id)
+    destination = session.scalar(query.limit(1))
+    if destination is None and destination_id:
+        sentence = message("The hypervisor has no such enabled destination.")
+        raise Invalid(sentence, destination_id=sentence)
     if destination is None:
         raise Conflict(message("Backups are not available in this location."), reason="no_backup_destination")
     if destination.status == "unavailable":
@@ -121,7 +129,7 @@ def find_previous(backup: InstanceBackup) -> tuple[InstanceBackup | None, str]:
     if backup.backup_type == "full":
         return None, "requested"
     query = select(InstanceBackup).where(
-        InstanceBackup.instance_id == backup.instance_id,
+        *match_resource(backup),
         InstanceBackup.repository_id == backup.repository_id,
         InstanceBackup.status == "complete",
         InstanceBackup.id != backup.id,
@@ -131,18 +139,33 @@ def find_previous(backup: InstanceBackup) -> tuple[InstanceBackup | None, str]:
         return None, "first_backup"
     if previous.is_chain_end:
         return None, "chain_reset"
+    if not backup.machine_id:
+        return None, "stopped"
+    if previous.machine_id != backup.machine_id:
+        return None, "no_checkpoint"
     return (None, "previous_missing") if previous.delete_dispatched_at else (previous, "")
 
 
 def list_other_checkpoints(backup: InstanceBackup) -> list[str]:
-    """Return the checkpoints of the machine that its backups in other repositories continue from."""
-    query = select(InstanceBackup.repository_id, InstanceBackup.checkpoint).where(
-        InstanceBackup.instance_id == backup.instance_id,
-        InstanceBackup.repository_id != backup.repository_id,
+    """Return the machine's checkpoints from which other backups continue: of the instance and of its volumes, in each
+    repository."""
+    machine_id = backup.machine_id
+    query = select(InstanceBackup.volume_id, InstanceBackup.repository_id, InstanceBackup.checkpoint).where(
+        or_(InstanceBackup.instance_id == machine_id, InstanceBackup.checkpoint_machine_id == machine_id),
         InstanceBackup.status == "complete",
     )
     rows = session.execute(query.order_by(InstanceBackup.completed_at, InstanceBackup.id))
-    return [checkpoint for checkpoint in {row[0]: row[1] for row in rows}.values() if checkpoint]
+    checkpoints = {(volume_id, repository_id): checkpoint for volume_id, repository_id, checkpoint in rows}
+    checkpoints.pop((backup.volume_id, backup.repository_id), None)
+    return [checkpoint for checkpoint in checkpoints.values() if checkpoint]
+
+
+def end_volume_chain(volume_id: str) -> None:
+    """Let the next backup of the volume read everything, because it is not in the same machine any more."""
+    statement = update(InstanceBackup).where(
+        InstanceBackup.volume_id == volume_id, InstanceBackup.checkpoint_machine_id.is_not(None)
+    )
+    session.execute(statement.values(checkpoint_machine_id=None))
 
 
 def record_complete(

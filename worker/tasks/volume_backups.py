@@ -1,0 +1,53 @@
+"""Tasks of backups of volumes. Each waits for the volume's task before it, and may run twice."""
+
+from panel.core.db import session
+from panel.core.messages import message
+from panel.services import instance_backups, volume_backups
+from panel.services.volumes.snapshots import make_copy_name
+from worker.engine.registry import task_handler
+from worker.tasks.backup_contents import write_backup
+from worker.tasks.instance_backups import find_backup, get_backup, record_point, store_point
+from worker.tasks.instances import POWER_TASKS, SUSPENSION_TASKS
+from worker.tasks.volumes import build_volume_disk, find_undeleted_volume, get_volume, get_volume_in_turn
+
+
+def on_create_failed(row, error):
+    if backup := find_backup(row):
+        instance_backups.record_failed(backup, error)
+
+
+@task_handler("volume_backup", on_failure=on_create_failed, conflicts_with=(*POWER_TASKS, *SUSPENSION_TASKS))
+def create(work):
+    """Store a point of the volume: as the machine's backup job reads it, or of a volume in no machine completely."""
+    volume = get_volume_in_turn(work)
+    machine, disk = volume_backups.find_machine(volume), build_volume_disk(volume)
+    volume_backups.record_machine(get_backup(work), machine)
+    facts = {"machine_id": machine and machine.id, "machine": {"volume": volume.id, "name": volume.name}}
+    manifest = store_point(work, (disk,), **facts)
+    entry = manifest.disks[0]
+    stored = {"id": volume.id, "name": entry.name, "position": 0, "size": entry.size}
+    reading = {"read_mode": entry.read_mode, "full_read_reason": entry.full_read_reason}
+    record_point(get_backup(work), manifest, [stored | reading])
+
+
+def on_restore_failed(row, error):
+    if volume := find_undeleted_volume(row):
+        volume.error = error
+
+
+@task_handler("volume_backup_restore", on_failure=on_restore_failed)
+def restore(work):
+    """Write the backup to a new disk, and switch the volume to it when that is complete."""
+    volume = get_volume_in_turn(work)
+    if "copy_name" not in work.task.arguments:
+        work.update(arguments=work.task.arguments | {"copy_name": make_copy_name(volume)})
+        session.commit()
+    name, pool = work.task.arguments["copy_name"], volume.storage.name
+    if volume.disk_name == name:
+        return  # a new attempt runs the rollback steps first, which deleted the earlier disk
+    write_backup(work, build_volume_disk(volume, name))
+    volume = get_volume(work)
+    old_name, volume.disk_name, volume.ever_attached, volume.error = volume.disk_name, name, True, None
+    work.update(rollback_steps=[["delete_disk", pool, old_name]])
+    work.step(message("Removing what was there"), 90)
+    work.node.delete_disk(pool, old_name)
