@@ -9,7 +9,7 @@ from worker.tasks.instance_backups import find_backup, find_manifest
 
 def write_disks(work, targets):
     """Write stored disks of the task's backup to new disks: {name in the point: disk}. They are deleted when the task
-    fails."""
+    fails. Return the manifest."""
     backup = find_backup(work.task)
     if backup is None:
         raise NotFound(message("The backup was deleted in the meantime."))
@@ -23,6 +23,7 @@ def write_disks(work, targets):
             work.step(message("Writing the disk"), 10)
             with translated_errors():
                 restore_disk(work.node, repository, manifest, stored_name, disk, work.report_progress)
+    return manifest
 
 
 def write_backup(work, disk):

@@ -43,7 +43,12 @@ def create(work):
     instance, backup = get_instance(work), get_backup(work)
     disks = list_disks(instance, backup.backup_device)
     disks_by_name = {build_disk(disk).name: disk for disk in disks}
-    facts = {"machine_id": instance.id, "machine": describe_machine(instance)}
+    has_state = instance.tpm_enabled or instance.secure_boot_enabled
+    facts = {
+        "machine_id": instance.id,
+        "machine": describe_machine(instance),
+        "firmware_machine_id": instance.id if has_state else None,
+    }
     manifest = store_point(work, tuple(build_disk(disk) for disk in disks), **facts)
     backup = get_backup(work)
     entries = [entry for entry in manifest.disks if entry.name in disks_by_name]
