@@ -18,6 +18,14 @@ def is_open(status: InstrumentedAttribute[str]) -> ColumnElement[bool]:
 
 REBUILD_TASK_KINDS = ("instance_deploy", "instance_reinstall", "instance_destroy", "instance_self_deploy")
 """Kinds of tasks during which an instance counts as pending."""
+BACKUP_TRANSFER_TASK_KINDS = (
+    "backup_create",
+    "backup_restore",
+    "volume_backup",
+    "volume_backup_copy",
+    "volume_backup_restore",
+)
+"""Kinds of tasks that copy disks between a node and a backup destination. A node runs a limited number of them."""
 NOT_CANCELLABLE_TASK_KINDS = ("volume_delete",)
 """Kinds of tasks that were already reported as done, so they must be carried out."""
 

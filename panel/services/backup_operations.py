@@ -6,23 +6,24 @@ from panel.core.db import lock_row, session
 from panel.core.errors import Conflict, NotFound
 from panel.core.messages import message
 from panel.models import Instance, InstanceBackup, Task
-from panel.models.tasks import OPEN_STATUSES
+from panel.models.tasks import BACKUP_TRANSFER_TASK_KINDS, OPEN_STATUSES
 from panel.services import tasks
 
-QUEUED_KINDS = ("backup_create", "backup_restore", "volume_backup", "volume_backup_restore")
-OPERATION_KINDS = (*QUEUED_KINDS, "backup_delete")
+OPERATION_KINDS = (*BACKUP_TRANSFER_TASK_KINDS, "backup_delete")
 MAX_RECONCILED_PER_RUN = 100
 
 
 def select_queue(instance: Instance | None = None) -> Select[Task]:
     """Select the open backups and restores, of one instance or of all, the oldest first."""
-    query = select(Task).where(Task.kind.in_(QUEUED_KINDS), Task.status.in_(OPEN_STATUSES)).order_by(Task.id)
+    query = (
+        select(Task).where(Task.kind.in_(BACKUP_TRANSFER_TASK_KINDS), Task.status.in_(OPEN_STATUSES)).order_by(Task.id)
+    )
     return query.where(Task.resource_id == instance.id) if instance else query
 
 
 def get_queued(task_id: str) -> Task:
     """Return the task of a backup or restore, also one that has ended."""
-    task = session.scalar(select(Task).where(Task.id == task_id, Task.kind.in_(QUEUED_KINDS)))
+    task = session.scalar(select(Task).where(Task.id == task_id, Task.kind.in_(BACKUP_TRANSFER_TASK_KINDS)))
     if task is None:
         raise NotFound(message("No such backup job."))
     return task

@@ -20,6 +20,7 @@ from panel.services.volumes import actions
 from panel.services.volumes.snapshots import ensure_capacity, missing_field_error
 
 task_kind("volume_backup", "Volume backup")
+task_kind("volume_backup_copy", "New volume from a backup")
 task_kind("volume_backup_restore", "Restore of a volume backup")
 
 MAX_DEFAULT_NAME_LENGTH = 200

@@ -4,7 +4,7 @@ import pytest
 
 from panel.core.db import session
 from panel.models import InstanceBackup, Task, Volume
-from panel.services import backup_destinations
+from panel.services import backup_destinations, settings
 from tests.support.worker_faults import requeue_to_new_worker
 from worker.backups.errors import TargetFailed
 from worker.backups.repository import Repository
@@ -180,7 +180,8 @@ def test_restore_needs_a_detached_volume_of_its_size(
     row.status = "failed"
     session.commit()
     assert refuse() == (422, "backup_not_complete", [])
-    row.status, cast.node.max_tasks = "complete", 1
+    row.status = "complete"
+    settings.update({"backup_tasks_per_hypervisor": 1})
     session.add(
         Task(kind="volume_backup", resource_type="x", resource_id="x", hypervisor_id=cast.node.id, status="running")
     )
@@ -312,6 +313,28 @@ def test_backup_is_completed_after_worker_death(call_storage_api, attached_volum
     assert requeue_to_new_worker(task).status == "completed"
     [row] = call_storage_api("GET", f"volume/{attached_volume.id}").json["volume"]["backups"]
     assert row["status"] == "available"
+
+
+@pytest.mark.parametrize("after", [False, True])
+def test_new_volume_is_completed_after_worker_death(
+    back_up, restore, volume, volume_body, content, kill_worker_at, volumes_on_node, after
+):
+    content.write(volume, "before")
+    task = restore(volume, back_up(volume), run=False, mode="new_volume", **volume_body)
+    kill_worker_at(task, "write_disk", after=after)
+    assert requeue_to_new_worker(task).status == "completed"
+    new = session.get(Volume, task.resource_id)
+    assert (content.read(new), new.status) == ("before", "available")
+    assert set(volumes_on_node()) == {volume.disk_name, new.disk_name}
+
+
+def test_failed_new_volume_leaves_no_disk(back_up, restore, volume, volume_body, node, volumes_on_node):
+    backup = back_up(volume)
+    node.fault("write_disk", "full", 1)
+    task = restore(volume, backup, mode="new_volume", **volume_body)
+    new = session.get(Volume, task.resource_id)
+    assert (task.status, new.status, bool(new.error)) == ("failed", "failed", True)
+    assert list(volumes_on_node()) == [volume.disk_name]
 
 
 @pytest.mark.parametrize("after", [False, True])

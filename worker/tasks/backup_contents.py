@@ -2,6 +2,7 @@
 
 from panel.core.errors import Invalid, NotFound
 from panel.core.messages import message
+from panel.services import backup_limits
 from worker.backups.restoring import restore_disk
 from worker.tasks.backup_repositories import open_repository, translated_errors
 from worker.tasks.instance_backups import find_backup, find_manifest
@@ -13,6 +14,7 @@ def write_disks(work, targets):
     backup = find_backup(work.task)
     if backup is None:
         raise NotFound(message("The backup was deleted in the meantime."))
+    speed = backup_limits.compute_speed(backup.destination)
     work.step(message("Connecting to the storage"), 5)
     with open_repository(backup.repository) as repository:
         manifest = find_manifest(repository, work.task.arguments["backup_id"])
@@ -22,7 +24,7 @@ def write_disks(work, targets):
             work.undo("delete_disk", disk.pool, disk.name)
             work.step(message("Writing the disk"), 10)
             with translated_errors():
-                restore_disk(work.node, repository, manifest, stored_name, disk, work.report_progress)
+                restore_disk(work.node, repository, manifest, stored_name, disk, work.report_progress, speed)
     return manifest
 
 

@@ -6,7 +6,7 @@ from panel.core import clock
 from panel.core.db import session
 from panel.core.errors import NotFound
 from panel.core.messages import message
-from panel.services import backup_operations, instance_backups
+from panel.services import backup_limits, backup_operations, instance_backups
 from panel.services.backup_policies import runs
 from worker.backups.backup import BackupRequest, backup_machine
 from worker.backups.errors import Damaged, ObjectNotFound, StoreError
@@ -16,8 +16,6 @@ from worker.tasks.instances import POWER_TASKS, SUSPENSION_TASKS, get_instance
 from worker.tasks.machine_spec import build_disk
 
 log = structlog.get_logger()
-
-MEBIBYTE = 1024**2
 
 
 def find_backup(row):
@@ -107,7 +105,7 @@ def build_request(work, repository, disks, **facts):
         reset_disks=frozenset(list_reset_disks(backup, previous)) if previous else frozenset(),
         full_read_reason=reason or "previous_missing",
         other_checkpoints=tuple(instance_backups.list_other_checkpoints(backup)),
-        bytes_per_second=backup.destination.bandwidth_limit * MEBIBYTE,
+        bytes_per_second=backup_limits.compute_speed(backup.destination),
         **facts,
     )
 

@@ -9,6 +9,7 @@ from worker.tasks.backup_contents import write_backup
 from worker.tasks.instance_backups import find_backup, get_backup, record_point, store_point
 from worker.tasks.instances import POWER_TASKS, SUSPENSION_TASKS
 from worker.tasks.volumes import build_volume_disk, find_undeleted_volume, get_volume, get_volume_in_turn
+from worker.tasks.volumes import on_create_failed as on_volume_create_failed
 
 
 def on_create_failed(row, error):
@@ -28,6 +29,13 @@ def create(work):
     stored = {"id": volume.id, "name": entry.name, "position": 0, "size": entry.size}
     reading = {"read_mode": entry.read_mode, "full_read_reason": entry.full_read_reason}
     record_point(get_backup(work), manifest, [stored | reading])
+
+
+@task_handler("volume_backup_copy", on_failure=on_volume_create_failed)
+def create_volume(work):
+    """Create a volume with the content of the backup."""
+    write_backup(work, build_volume_disk(get_volume_in_turn(work)))
+    get_volume(work).status = "available"
 
 
 def on_restore_failed(row, error):

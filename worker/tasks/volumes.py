@@ -18,7 +18,6 @@ from worker.engine.registry import periodic, task_handler
 from worker.engine.runner import TASK_WAIT_INTERVAL_SECONDS
 from worker.nodes import base
 from worker.nodes.base import GiB, NodeError, NotOnNode
-from worker.tasks.backup_contents import write_backup
 
 FIRST_DELETE_RETRY_SECONDS, MAX_DELETE_RETRY_SECONDS = 10, 3600
 """Seconds until a failed deletion is retried: the first pause, which doubles each time, and the longest."""
@@ -163,9 +162,6 @@ def create(work):
         work.node.copy_disk(build_volume_disk(get_snapshot(work)), build_volume_disk(volume))
         work.node.grow_disk(build_volume_disk(volume))
         get_snapshot(work).status = "available"
-    elif "backup_id" in work.task.arguments:
-        write_backup(work, build_volume_disk(volume))
-        volume = get_volume(work)
     else:
         work.node.create_disk(build_volume_disk(volume))
     volume.status = "available"

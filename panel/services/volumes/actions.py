@@ -58,7 +58,7 @@ def create(
     account.grant_on_create(volume)
     usage.start_metering("volume", volume, name=name, plan=plan.name, price=plan.price, billing_mode="cloud_service")
     if storage is None:
-        enqueue(volume, "create", actor, **({"backup_id": backup_id} if backup_id else {}))
+        enqueue(volume, "backup_copy", actor, backup_id=backup_id) if backup_id else enqueue(volume, "create", actor)
     return volume
 
 
