@@ -11,6 +11,8 @@ from panel.services import tasks
 
 OPERATION_KINDS = (*BACKUP_TRANSFER_TASK_KINDS, "backup_delete")
 MAX_RECONCILED_PER_RUN = 100
+RECORDING_PROGRESS = 95
+"""Progress of a backup or restore from which it is done, but not recorded as done."""
 
 
 def select_queue(instance: Instance | None = None) -> Select[Task]:
@@ -37,11 +39,17 @@ def get_operation(operation_id: str) -> Task:
 
 
 def revoke(task: Task) -> bool:
-    """Revoke an operation that no worker has begun, so that it never runs. Raise `operation_live` while it runs. Return
-    False when it has ended."""
+    """Revoke an operation that no worker has begun, so that it never runs. Raise `operation_live` while it runs, and
+    `remote_done_callback_unconfirmed` when only its record is missing. Return False when it has ended."""
     task = lock_row(Task, task.id) or task
     if not task.open:
         return False
+    if task.kind in BACKUP_TRANSFER_TASK_KINDS and task.progress >= RECORDING_PROGRESS:
+        raise Conflict(
+            message("The operation is done, but not recorded yet. A worker records it within minutes."),
+            reason="remote_done_callback_unconfirmed",
+            extra={"state": task.status},
+        )
     if task.worker or task.status == "running":
         raise Conflict(message("The operation is running."), reason="operation_live", extra={"state": task.status})
     if task.cancel_requested_at is None:

@@ -191,6 +191,20 @@ def test_restore_needs_a_detached_volume_of_its_size(
     assert [row["id"] for row in call_storage_api("GET", "volumes").json["data"]] == [attached_volume.id]
 
 
+def test_backup_of_attached_volume_is_in_the_queue_of_its_instance(
+    api_as, attached_volume, machine, call_storage_api, run_tasks
+):
+    call_storage_api("POST", f"volume/{attached_volume.id}/backup")
+    [row] = api_as("owner", "GET", f"/api/instance/{machine.id}/backup-queue").json["data"]
+    [job] = api_as("admin", "GET", "/api/v1/instance/backup-queue/jobs").json["data"]
+    assert (row["id"], row["kind"]) == (job["id"], "volume_backup")
+    assert api_as("admin", "DELETE", f"/api/v1/instance/backup-queue/job/{job['id']}").status_code == 200
+    run_tasks()
+    [backup] = call_storage_api("GET", f"volume/{attached_volume.id}").json["volume"]["backups"]
+    assert backup["status"] == "failed"
+    assert api_as("admin", "GET", f"/api/v1/instance/backup-queue/job/{job['id']}/logs").json["data"]["logs"]
+
+
 def test_backup_is_refused(call_storage_api, volume, destination, api_as):
     path = f"volume/{volume.id}/backup"
     assert call_storage_api("POST", path).status_code == 200

@@ -16,6 +16,7 @@ from panel.core.errors import Invalid, NotFound
 from panel.core.messages import message
 from panel.models import Image
 from panel.services import instances
+from panel.services.backup_operations import RECORDING_PROGRESS
 from panel.services.docker_deployments import state_reports as docker_deployments
 from panel.services.instances import state_reports
 from panel.services.media import image_files
@@ -34,7 +35,6 @@ from worker.tasks.instances import get_instance, power_off, record_power_after_c
 from worker.tasks.machine_spec import build_disk, build_spec, get_seed_name, is_panel_built, make_seed_name
 from worker.tasks.media_downloads import temporary_file
 
-REMOVING_OLD_DISKS_PROGRESS = 95
 COPY_BLOCK_BYTES = 4 * 1024**2
 
 
@@ -88,7 +88,7 @@ def restore(work):
     if queried_at:
         record_power_after_call(work, "on", queried_at)
     docker_deployments.invalidate(get_instance(work))
-    work.step(message("Removing the earlier disks"), REMOVING_OLD_DISKS_PROGRESS)
+    work.step(message("Removing the earlier disks"), RECORDING_PROGRESS)
     roll_back(work)
 
 

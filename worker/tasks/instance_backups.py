@@ -1,5 +1,7 @@
 """Tasks of backups of instances."""
 
+from contextlib import suppress
+
 import structlog
 
 from panel.core import clock
@@ -11,6 +13,7 @@ from panel.services.backup_policies import runs
 from worker.backups.backup import BackupRequest, backup_machine
 from worker.backups.errors import Damaged, ObjectNotFound, StoreError
 from worker.engine.registry import periodic, task_handler
+from worker.nodes.base import NotOnNode, Power
 from worker.tasks.backup_repositories import StorageFailed, open_repository, translated_errors
 from worker.tasks.instances import POWER_TASKS, SUSPENSION_TASKS, get_instance
 from worker.tasks.machine_spec import build_disk
@@ -66,7 +69,7 @@ def store_point(work, disks, **facts):
             work.undo("end_backup", request.machine_id, [[disk.pool, disk.name] for disk in disks])
             work.step(message("Reading the disks"), 5)
             manifest = backup_machine(work.node, repository, request, work.report_progress)
-        work.step(message("Recording the backup"), 95)
+        work.step(message("Recording the backup"), backup_operations.RECORDING_PROGRESS)
     return manifest
 
 
@@ -147,6 +150,18 @@ def describe_statistics(statistics):
         "chunks_stored": statistics.chunks_stored,
         "chunks_shared": statistics.chunks_reused,
     }
+
+
+@task_handler("backup_chain_reset", conflicts_with=(*POWER_TASKS, *SUSPENSION_TASKS))
+def reset_chain(work):
+    """Delete the checkpoints of the instance's disks, and let its next backup read everything."""
+    instance_id = get_instance(work).id
+    retained = instance_backups.list_volume_checkpoints(instance_id)
+    work.step(message("Deleting the recorded changes"), 20)
+    with suppress(NotOnNode):
+        if work.node.power(instance_id) is not Power.off:  # otherwise the next backup deletes them
+            work.node.delete_checkpoints(instance_id, retained)
+    instance_backups.reset_chain(get_instance(work))
 
 
 def on_delete_failed(row, error):

@@ -3,6 +3,7 @@
 from panel.core.db import session
 from panel.core.messages import message
 from panel.services import instance_backups, volume_backups
+from panel.services.backup_operations import RECORDING_PROGRESS
 from panel.services.volumes.snapshots import make_copy_name
 from worker.engine.registry import task_handler
 from worker.tasks.backup_contents import write_backup
@@ -57,5 +58,5 @@ def restore(work):
     volume = get_volume(work)
     old_name, volume.disk_name, volume.ever_attached, volume.error = volume.disk_name, name, True, None
     work.update(rollback_steps=[["delete_disk", pool, old_name]])
-    work.step(message("Removing what was there"), 90)
+    work.step(message("Removing what was there"), RECORDING_PROGRESS)
     work.node.delete_disk(pool, old_name)

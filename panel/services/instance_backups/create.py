@@ -20,6 +20,7 @@ from panel.services.instance_backups.read import match_resource
 from panel.services.state_machine import TASK_RUNNING, ensure_allowed, make_problem
 
 task_kind("backup_create", "Backup")
+task_kind("backup_chain_reset", "Reset of the backup chain")
 
 REPOSITORY_KEY_BYTES = 32
 REPOSITORY_KEY_PREFIX = "panel-backup-key-1:"
@@ -147,17 +148,28 @@ def find_previous(backup: InstanceBackup) -> tuple[InstanceBackup | None, str]:
 
 
 def list_other_checkpoints(backup: InstanceBackup) -> list[str]:
-    """Return the machine's checkpoints from which other backups continue: of the instance and of its volumes, in each
-    repository."""
-    machine_id = backup.machine_id
+    """Return the machine's checkpoints from which other backups continue."""
+    checkpoints = map_checkpoints(backup.machine_id)
+    checkpoints.pop((backup.volume_id, backup.repository_id), None)
+    return [checkpoint for checkpoint in checkpoints.values() if checkpoint]
+
+
+def list_volume_checkpoints(machine_id: str) -> list[str]:
+    """Return the machine's checkpoints from which backups of its volumes continue."""
+    return [
+        checkpoint for (volume_id, _), checkpoint in map_checkpoints(machine_id).items() if volume_id and checkpoint
+    ]
+
+
+def map_checkpoints(machine_id: str | None) -> dict[tuple[str | None, str], str | None]:
+    """Return the last checkpoint of each chain of the machine's backups. A chain is of the instance (None) or of one of
+    its volumes, in one repository."""
     query = select(InstanceBackup.volume_id, InstanceBackup.repository_id, InstanceBackup.checkpoint).where(
         or_(InstanceBackup.instance_id == machine_id, InstanceBackup.checkpoint_machine_id == machine_id),
         InstanceBackup.status == "complete",
     )
     rows = session.execute(query.order_by(InstanceBackup.completed_at, InstanceBackup.id))
-    checkpoints = {(volume_id, repository_id): checkpoint for volume_id, repository_id, checkpoint in rows}
-    checkpoints.pop((backup.volume_id, backup.repository_id), None)
-    return [checkpoint for checkpoint in checkpoints.values() if checkpoint]
+    return {(volume_id, repository_id): checkpoint for volume_id, repository_id, checkpoint in rows}
 
 
 def end_volume_chain(volume_id: str) -> None:
@@ -200,6 +212,17 @@ def ensure_disk_known(instance: Instance, disk_id: str | None) -> None:
     if disk_id and disk_id not in {disk.id for disk in instance.disks}:
         sentence = message("The instance has no such disk.")
         raise Invalid(sentence, reason="unknown_disk", disk_id=sentence)
+
+
+def enqueue_chain_reset(instance: Instance, actor: str) -> Task:
+    return jobs.enqueue(
+        "backup_chain_reset",
+        "instance",
+        instance,
+        lock="storage",
+        actor=actor,
+        hypervisor_id=instance.hypervisor_id,
+    )
 
 
 def reset_chain(instance: Instance, disk_id: str | None = None) -> None:
