@@ -79,3 +79,60 @@ def test_volume_delete_during_power_off_completes(lab, saved_instance, hyperviso
     wait_until(lambda: not find_volumes_on_node(), "the end of the disk")
     assert lab.installation.call("GET", path, token=lab.token)[0] == 404
     lab.wait_for_state(guest, "stopped")
+
+
+def test_volume_in_use_is_backed_up_in_increments(lab, guest, tmp_path):
+    """Its backups and those of the guest continue from checkpoints of the same machine, also after a detach."""
+    lab.call_admin("POST", "/system/settings", {"billing_enabled": True})
+    config = {"path": str(tmp_path / "backups")}
+    lab.call_admin("POST", "/hypervisor/backup-storages", {"name": "local", "storage_type": "local", "config": config})
+    group = lab.call_admin("POST", "/volume/plan-groups", {"name": "backed-up"})["id"]
+    plan = lab.call_admin("POST", "/volume/plans", {"name": "small", "volume_plan_group_id": group, "size": 1})["id"]
+    body = {"name": "data", "volume_plan_id": plan, "hypervisor_group_id": lab.location}
+    path = f"/api/storage/volume/{lab.call('POST', '/api/storage/volumes', body)['volume']['id']}"
+    ip, backups_path = guest["primary_public_ip"]["ip"], f"/api/instance/{guest['id']}/backups"
+    run = lambda command: lab.ssh(ip, command).strip()  # noqa: E731
+    show = lambda: lab.call("GET", path)["volume"]  # noqa: E731
+
+    def back_up():
+        lab.wait_for_task(lab.call("POST", f"{path}/backup", {})["queue"]["id"])
+        row = show()["backups"][-1]
+        assert row["status"] == "available", row["error"]
+        return row
+
+    def back_up_guest():
+        lab.call("POST", backups_path, {"backup_type": "incremental"})
+        wait_until(lambda: lab.call("GET", backups_path)["data"][0]["status"] != "creating", "the backup")
+        row = lab.call("GET", backups_path)["data"][0]
+        assert row["status"] == "complete", row["error"]
+        return row["backup_type"]
+
+    def attach():
+        serial = lab.call("POST", f"{path}/attach", {"instance_id": guest["id"]})["volume"]["dev"].rpartition("-")[2]
+        wait_until(lambda: run("cat /sys/block/vdb/serial 2>/dev/null; true") == serial, "the volume in the guest")
+
+    def detach():
+        lab.call("POST", f"{path}/detach")
+        wait_until(lambda: show()["pending"] is None and show()["instance_id"] is None, "the detach")
+
+    attach()
+    run("mke2fs -q /dev/vdb; mkdir -p /data; mount /dev/vdb /data; echo one > /data/file; sync")
+    assert (back_up_guest(), back_up()["backup_type"]) == ("full", "full")
+    run("echo two > /data/file; sync")
+    assert back_up_guest() == "incremental"
+    second = back_up()
+    assert (second["backup_type"], second["consistency"]) == ("incremental", "filesystem")
+    run("echo three > /data/file; umount /data")
+    detach()
+    assert (back_up()["backup_type"], back_up_guest()) == ("full", "incremental")
+    lab.wait_for_task(lab.call("POST", f"{path}/backup/{second['id']}/restore", {"mode": "in_place"})["queue"]["id"])
+    attach()
+    assert run("mount /dev/vdb /data; cat /data/file") == "two"
+    assert [back_up()["backup_type"], back_up_guest(), back_up()["backup_type"]] == [
+        "full",
+        "incremental",
+        "incremental",
+    ]
+    run("umount /data")
+    detach()
+    lab.call("DELETE", path)

@@ -149,14 +149,14 @@ def frees_capacity(row: Task) -> bool:
     return row.lock != "light" or row.kind in BACKUP_TRANSFER_TASK_KINDS
 
 
-def may_be_awaited(row: Task) -> bool:
+def can_block_others(row: Task) -> bool:
     """Return whether tasks may wait for this one. That of a volume may be a task of an instance."""
     return frees_capacity(row) or row.resource_type == "volume" or not has_no_queued(row)
 
 
 def notify_waiting(row: Task) -> None:
     """Notify for tasks that may have waited for this one, at most three."""
-    if not may_be_awaited(row):
+    if not can_block_others(row):
         return session.commit()
     condition = Task.resource_id == row.resource_id
     if row.resource_type == "volume":
