@@ -1,5 +1,8 @@
 """Volumes of a real guest: attached and detached while it runs, with a snapshot taken in use and restored."""
 
+import json
+import subprocess
+
 import pytest
 
 from tests.support.waiting import wait_until
@@ -81,8 +84,10 @@ def test_volume_delete_during_power_off_completes(lab, saved_instance, hyperviso
     lab.wait_for_state(guest, "stopped")
 
 
-def test_volume_in_use_is_backed_up_in_increments(lab, guest, tmp_path):
+def test_volume_in_use_is_backed_up_in_increments(lab, guest, tmp_path, hypervisor):
     """Its backups and those of the guest continue from checkpoints of the same machine, also after a detach."""
+    import libvirt
+
     lab.call_admin("POST", "/system/settings", {"billing_enabled": True})
     config = {"path": str(tmp_path / "backups")}
     lab.call_admin("POST", "/hypervisor/backup-storages", {"name": "local", "storage_type": "local", "config": config})
@@ -115,6 +120,14 @@ def test_volume_in_use_is_backed_up_in_increments(lab, guest, tmp_path):
         lab.call("POST", f"{path}/detach")
         wait_until(lambda: show()["pending"] is None and show()["instance_id"] is None, "the detach")
 
+    def list_bitmaps():
+        pool = libvirt.open(hypervisor.uri).storagePoolLookupByName("default")
+        [name] = [name for name in pool.listVolumes() if name.startswith("v") and name.endswith(".qcow2")]
+        file = pool.storageVolLookupByName(name).path()
+        info = json.loads(subprocess.check_output(["qemu-img", "info", "--output=json", file]))
+        return info["format-specific"]["data"].get("bitmaps", [])
+
+    wait_until(lambda: show()["status"] == "available", "the volume")
     attach()
     run("mke2fs -q /dev/vdb; mkdir -p /data; mount /dev/vdb /data; echo one > /data/file; sync")
     assert (back_up_guest(), back_up()["backup_type"]) == ("full", "full")
@@ -124,6 +137,7 @@ def test_volume_in_use_is_backed_up_in_increments(lab, guest, tmp_path):
     assert (second["backup_type"], second["consistency"]) == ("incremental", "filesystem")
     run("echo three > /data/file; umount /data")
     detach()
+    assert list_bitmaps() == []
     assert (back_up()["backup_type"], back_up_guest()) == ("full", "incremental")
     lab.wait_for_task(lab.call("POST", f"{path}/backup/{second['id']}/restore", {"mode": "in_place"})["queue"]["id"])
     attach()

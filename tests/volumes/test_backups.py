@@ -5,6 +5,7 @@ import pytest
 from panel.core.db import session
 from panel.models import InstanceBackup, Task, Volume
 from panel.services import backup_destinations, settings
+from tests.support.team import add_member  # noqa: F401  (fixture)
 from tests.support.worker_faults import requeue_to_new_worker
 from worker.backups.errors import TargetFailed
 from worker.backups.repository import Repository
@@ -277,6 +278,30 @@ def test_access_is_checked(back_up, volume, call_storage_api):
         assert restore.status_code == status
     assert call_storage_api("GET", "volume-backups", "outsider").json["data"] == []
     assert len(call_storage_api("GET", "volume-backups", "viewer").json["data"]) == 1
+
+
+def test_restricted_member_reaches_only_backups_of_own_volumes(
+    back_up, volume, call_storage_api, add_member, volume_body, run_tasks, restore
+):
+    backup = back_up(volume)
+    for caller, reach in (("chooser", "chosen"), ("sorter", "projects")):
+        add_member(caller, ["volumes.view", "volumes.manage"], reach)
+        assert call_storage_api("GET", "volume-backups", caller).json["data"] == []
+        path = f"volume/{volume.id}/backup"
+        assert call_storage_api("POST", path, caller).status_code == 404
+        assert call_storage_api("DELETE", f"{path}/{backup['id']}", caller).status_code == 404
+        body = {"mode": "new_volume", **volume_body}
+        assert call_storage_api("POST", f"{path}/{backup['id']}/restore", caller, **body).status_code == 404
+        own = call_storage_api("POST", "volumes", caller, name="own", **volume_body).json["volume"]["id"]
+        run_tasks()
+        assert call_storage_api("POST", f"volume/{own}/backup", caller).status_code == 200
+        run_tasks()
+        [row] = call_storage_api("GET", "volume-backups", caller).json["data"]
+        assert row["volume_id"] == own
+        copied = call_storage_api("POST", f"volume/{own}/backup/{row['id']}/restore", caller, **body)
+        assert copied.status_code == 200
+        assert len(call_storage_api("GET", "volumes", caller).json["data"]) == 2, "the member may use what it created"
+        run_tasks()
 
 
 def test_lost_backup_is_hidden_and_space_of_deleted_one_is_freed(

@@ -149,7 +149,7 @@ def find_previous(backup: InstanceBackup) -> tuple[InstanceBackup | None, str]:
 
 def list_other_checkpoints(backup: InstanceBackup) -> list[str]:
     """Return the machine's checkpoints from which other backups continue."""
-    checkpoints = map_checkpoints(backup.machine_id)
+    checkpoints = map_checkpoints(backup.machine_id) if backup.machine_id else {}
     checkpoints.pop((backup.volume_id, backup.repository_id), None)
     return [checkpoint for checkpoint in checkpoints.values() if checkpoint]
 
@@ -161,7 +161,7 @@ def list_volume_checkpoints(machine_id: str) -> list[str]:
     ]
 
 
-def map_checkpoints(machine_id: str | None) -> dict[tuple[str | None, str], str | None]:
+def map_checkpoints(machine_id: str) -> dict[tuple[str | None, str], str | None]:
     """Return the last checkpoint of each chain of the machine's backups. A chain is of the instance (None) or of one of
     its volumes, in one repository."""
     query = select(InstanceBackup.volume_id, InstanceBackup.repository_id, InstanceBackup.checkpoint).where(
