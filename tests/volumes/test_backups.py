@@ -425,7 +425,9 @@ def test_page_of_volume(browser_as, volume, run_tasks, content, volume_body):
     assert owner.post(f"{path}/backup").status_code == 303
     run_tasks()
     [backup] = session.query(InstanceBackup).all()
-    assert backup.name in owner.get(path).text
+    page = owner.get(path).text
+    assert backup.name in page
+    assert f"/volumes/new?backup={backup.id}" in page
     content.write(volume, "after")
     assert owner.post(f"{path}/backup/{backup.id}/restore").status_code == 303
     run_tasks()

@@ -28,7 +28,7 @@ def find_volume_backup_errors(backup):
     protected = _("The backup is protected.") if backup.protected else None
     return {
         "restore": deleted or incomplete or gone or in_use,
-        "copy": deleted or incomplete,
+        "new_volume": deleted or incomplete,
         "delete": deleted or creating or protected,
     }
 
