@@ -79,7 +79,8 @@ class InstanceBackup(TimestampMixin, Model):
     checkpoint: Mapped[str | None] = mapped_column(String(64))
     """The node's checkpoint from which the next increment can start."""
     checkpoint_machine_id: Mapped[str | None] = mapped_column(String(36), index=True)
-    """The machine that had the volume attached, if it is a backup of a volume."""
+    """The machine through which the volume was read, while it has it: with the same one the next backup of the volume
+    can continue."""
     is_chain_end: Mapped[bool] = mapped_column(default=False)
     """The next backup reads everything."""
     reset_disk_ids: Mapped[list[str]] = mapped_column(JSON, default=list)

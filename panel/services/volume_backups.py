@@ -8,7 +8,7 @@ from panel.core.db import session
 from panel.core.errors import Invalid, NotFound
 from panel.core.messages import message
 from panel.core.task_kinds import task_kind
-from panel.models import Account, Instance, InstanceBackup, Task, Volume
+from panel.models import Account, InstanceBackup, Task, Volume
 from panel.services import forges
 from panel.services.access import Access
 from panel.services.backup_restores import BYTES_PER_GIB, ensure_node_available, ensure_restorable
@@ -47,7 +47,7 @@ def create(
     )
     session.add(backup)
     session.flush()
-    arguments = {"volume_id": volume.id, "backup_id": backup.id}
+    arguments = {"volume_id": volume.id, "backup_id": backup.id, "instance_id": volume.instance_id}
     return backup, actions.enqueue(volume, "backup", actor, machine=volume.instance, **arguments)
 
 
@@ -56,17 +56,12 @@ def ensure_possible(volume: Volume) -> None:
     if volume.status not in ("available", "attached"):
         sentence = message("The volume cannot be backed up: it is {status}.", status=volume.status)
         raise Invalid(sentence, reason="volume_not_available")
-    if (machine := find_machine(volume)) is not None:
-        ensure_allowed(machine, "backup", by_operator=True)
-        forges.ensure_not_active(machine)
+    if volume.instance and volume.instance.deployed:
+        ensure_allowed(volume.instance, "backup", by_operator=True)
+        forges.ensure_not_active(volume.instance)
     conditions = InstanceBackup.volume_id == volume.id, InstanceBackup.status == "creating"
     if session.scalar(select(InstanceBackup.id).where(*conditions).limit(1)):
         raise make_problem(TASK_RUNNING)
-
-
-def find_machine(volume: Volume) -> Instance | None:
-    """Return the instance whose machine has the volume, or None."""
-    return volume.instance if volume.instance and volume.instance.deployed else None
 
 
 def listing(access: Access | Account | None = None, *, search: str | None = None) -> Select[InstanceBackup]:
@@ -145,8 +140,3 @@ def restore_in_place(backup: InstanceBackup, actor: str) -> Task:
     ensure_capacity(volume.storage, volume.reserved_size)
     ensure_node_available(volume.storage.hypervisor)
     return actions.enqueue(volume, "backup_restore", actor, backup_id=backup.id)
-
-
-def record_machine(backup: InstanceBackup, machine: Instance | None) -> None:
-    """Record through which machine the volume is read: only with the same one the next backup can continue."""
-    backup.checkpoint_machine_id = machine.id if machine else None

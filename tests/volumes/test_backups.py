@@ -121,6 +121,25 @@ def test_attached_volume_is_backed_up_in_increments(
     assert back_up(attached_volume)["backup_type"] == "incremental"
 
 
+def test_backup_reads_the_volume_where_it_is_then(
+    back_up, attached_volume, content, call_storage_api, run_tasks, machine
+):
+    """Later requests have changed the row already when the backup begins."""
+    path = f"volume/{attached_volume.id}"
+    call_storage_api("POST", f"{path}/backup")
+    call_storage_api("POST", f"{path}/detach")
+    run_tasks()
+    assert (attached_volume.status, attached_volume.backups[0].consistency) == ("available", "filesystem")
+    call_storage_api("POST", f"{path}/backup")
+    call_storage_api("POST", f"{path}/attach", instance_id=machine.id)
+    run_tasks()
+    rows = call_storage_api("GET", path).json["volume"]["backups"]
+    assert [(row["status"], row["consistency"]) for row in rows] == [
+        ("available", "filesystem"),
+        ("available", "stopped"),
+    ]
+
+
 def test_backup_of_stopped_machine_reads_its_volume_completely(
     api_as, back_up, attached_volume, content, machine, run_tasks, node
 ):

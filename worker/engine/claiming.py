@@ -126,7 +126,9 @@ def select_runnable_within(transfer_limit: int) -> Select[str]:
     full_ids = hypervisors.group_by(Hypervisor.id).having(func.count() >= Hypervisor.max_tasks).correlate(None)
     has_capacity = or_(Task.lock == "light", Task.hypervisor_id.is_(None), Task.hypervisor_id.not_in(full_ids))
     is_transfer = Task.kind.in_(BACKUP_TRANSFER_TASK_KINDS)
-    transferring = select(Task.hypervisor_id).where(TASK_IS_OPEN, Task.status == "running", is_transfer)
+    transferring = select(Task.hypervisor_id).where(
+        TASK_IS_OPEN, Task.status == "running", is_transfer, Task.hypervisor_id.is_not(None)
+    )
     busy_ids = transferring.group_by(Task.hypervisor_id).having(func.count() >= transfer_limit).correlate(None)
     may_transfer = or_(~is_transfer, Task.hypervisor_id.not_in(busy_ids))
     can_run = or_(Task.cancel_requested_at.is_not(None), and_(~is_blocked, has_capacity, may_transfer))

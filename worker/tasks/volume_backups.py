@@ -2,7 +2,8 @@
 
 from panel.core.db import session
 from panel.core.messages import message
-from panel.services import instance_backups, volume_backups
+from panel.models import Instance
+from panel.services import instance_backups
 from panel.services.backup_operations import RECORDING_PROGRESS
 from panel.services.volumes.snapshots import make_copy_name
 from worker.engine.registry import task_handler
@@ -22,9 +23,11 @@ def on_create_failed(row, error):
 def create(work):
     """Store a point of the volume: as the machine's backup job reads it, or of a volume in no machine completely."""
     volume = get_volume_in_turn(work)
-    machine, disk = volume_backups.find_machine(volume), build_volume_disk(volume)
-    volume_backups.record_machine(get_backup(work), machine)
-    facts = {"machine_id": machine and machine.id, "machine": {"volume": volume.id, "name": volume.name}}
+    # Not the volume's own: later requests have changed that already.
+    instance, disk = session.get(Instance, work.task.arguments["instance_id"] or ""), build_volume_disk(volume)
+    machine_id = instance.id if instance and instance.deployed else None
+    get_backup(work).checkpoint_machine_id = machine_id
+    facts = {"machine_id": machine_id, "machine": {"volume": volume.id, "name": volume.name}}
     manifest = store_point(work, (disk,), **facts)
     entry = manifest.disks[0]
     stored = {"id": volume.id, "name": entry.name, "position": 0, "size": entry.size}
@@ -40,7 +43,8 @@ def create_volume(work):
 
 
 def on_restore_failed(row, error):
-    if volume := find_undeleted_volume(row):
+    volume = find_undeleted_volume(row)
+    if volume and volume.disk_name != row.arguments.get("copy_name"):  # else it has the restored content
         volume.error = error
 
 
