@@ -84,13 +84,14 @@ def test_volume_delete_during_power_off_completes(lab, saved_instance, hyperviso
     lab.wait_for_state(guest, "stopped")
 
 
-def test_volume_in_use_is_backed_up_in_increments(lab, guest, tmp_path, hypervisor):
+def test_volume_in_use_is_backed_up_in_increments(lab, saved_instance, tmp_path, hypervisor):
     """Its backups and those of the guest continue from checkpoints of the same machine, also after a detach."""
     import libvirt
 
     lab.call_admin("POST", "/system/settings", {"billing_enabled": True})
-    config = {"path": str(tmp_path / "backups")}
-    lab.call_admin("POST", "/hypervisor/backup-storages", {"name": "local", "storage_type": "local", "config": config})
+    guest, config = saved_instance.restore(), {"path": str(tmp_path / "backups")}
+    place = {"name": "of volumes", "storage_type": "local", "config": config}
+    storage_id = lab.call_admin("POST", "/hypervisor/backup-storages", place)["storage_id"]
     group = lab.call_admin("POST", "/volume/plan-groups", {"name": "backed-up"})["id"]
     plan = lab.call_admin("POST", "/volume/plans", {"name": "small", "volume_plan_group_id": group, "size": 1})["id"]
     body = {"name": "data", "volume_plan_id": plan, "hypervisor_group_id": lab.location}
@@ -150,3 +151,4 @@ def test_volume_in_use_is_backed_up_in_increments(lab, guest, tmp_path, hypervis
     run("umount /data")
     detach()
     lab.call("DELETE", path)
+    lab.call_admin("PATCH", f"/hypervisor/backup-storage/{storage_id}", {"enabled": False})
