@@ -7,10 +7,12 @@ from panel.schemas.backup_destinations import (
     BackupDestinationPatch,
     DestinationCheckOut,
     DestinationCreated,
+    FingerprintIn,
+    FingerprintOut,
 )
 from panel.services import backup_destinations, hypervisors
 from panel.web.audit_view import audit_label
-from panel.workflows import destination_check
+from panel.workflows import destination_check, fingerprint_probe
 
 admin = kit.Admin("backup_storage", __name__, description="Backup destinations")
 
@@ -67,6 +69,23 @@ def create(body):
     return {"storage_id": destination.id}
 
 
+@admin.post(
+    "/hypervisor/backup-storages/fingerprint",
+    op="read_fingerprint",
+    can=WRITE_PERMISSION,
+    body=FingerprintIn,
+    out=FingerprintOut,
+)
+@audit_label("Read fingerprint of backup server")
+def read_fingerprint(body):
+    """Read the certificate fingerprint of a backup server.
+
+    A worker connects without credentials. Compare the result with the one that the server shows before you store it.
+    Returns 422 if the server cannot be reached, and 503 if no worker answers within 10 seconds.
+    """
+    return {"fingerprint": fingerprint_probe.run(**body, actor=kit.get_current_actor())}
+
+
 @admin.get(DESTINATION_PATH, op="get", can=READ_PERMISSION, out=BackupDestinationOut)
 def show(destination_id):
     """Get a backup destination.
@@ -104,8 +123,9 @@ def delete(destination_id):
 def test(destination_id):
     """Test a backup destination.
 
-    A worker checks that it reaches the storage and may write to it. The result has the steps up to the first that
-    failed. Returns 503 if no worker answers within 10 seconds.
+    A worker checks that it reaches the storage and may write to it; of a backup server its certificate, the API token,
+    the namespace and the token's privileges. The result has the steps up to the first that failed. Returns 503 if no
+    worker answers within 10 seconds.
     """
     destination = destination_check.run(backup_destinations.get(destination_id))
     return {

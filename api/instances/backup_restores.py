@@ -5,10 +5,10 @@ from api.instances import admin, user
 from api.instances.actions import TASK_ID
 from api.instances.backups import BACKUP_PATH, READ_PERMISSION, WRITE_PERMISSION, get_backup, get_own_backup
 from api.instances.customer import get_own_instance
-from panel.schemas.instance_backups import BackupRestoreFormOut, BackupRestoreIn
+from panel.schemas.instance_backups import BackupRestoreFormOut, BackupRestoreIn, RestoredToNew, RestoreToNewIn
 from panel.services import backup_restores, instances
 from panel.web.audit_view import audit_label
-from panel.workflows import backup_restore
+from panel.workflows import backup_restore, restore_to_new
 
 
 @user.post(
@@ -56,6 +56,28 @@ def admin_restore_in_place(body, instance_id, backup_id):
     task = backup_restore.run(instances.get(instance_id), backup, actor=kit.get_current_actor(), **body)
     kit.set_message("Restore requested.")
     return {"task_id": task.id}
+
+
+@admin.post(
+    f"{BACKUP_PATH}/restore-to-new",
+    op="restore_backup_to_new",
+    can=WRITE_PERMISSION,
+    body=RestoreToNewIn,
+    out=RestoredToNew,
+)
+@audit_label("Restore backup to new instance")
+def admin_restore_to_new(body, instance_id, backup_id):
+    """Restore a backup on a backup server to a new instance.
+
+    The new instance belongs to the owner of the backup and has new addresses; users and passwords in the guest are
+    those of the backup. Also for a destroyed instance, with `hypervisor_id` and `plan_id`. Returns 422
+    `not_rbs_backup`, `backup_not_complete`, `backup_not_addressable`, `backup_missing`, `target_disk_too_small` or the
+    reason why the capacity does not suffice; 409 `backup_being_deleted`, `destination_mismatch` (the hypervisor uses
+    another destination) or `hypervisor_backup_busy`; and 503 `hypervisor_unreachable`. Nothing is created then.
+    """
+    instance, task = restore_to_new.run(instance_id, backup_id, actor=kit.get_current_actor(), **body)
+    kit.set_message("Restore to a new instance requested.")
+    return {"task_id": task.id, "instance_id": instance.id, "billing_mode": instance.billing_mode}
 
 
 @admin.get(

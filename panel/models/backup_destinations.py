@@ -27,7 +27,7 @@ class BackupDestination(TimestampMixin, Model):
     name: Mapped[str] = mapped_column(String(64), unique=True)
     storage_type: Mapped[str] = mapped_column(String(16))
     """`local`: a directory that every worker reaches under the same path. `s3`: a bucket.
-    `rclone`: a remote of rclone, whose configuration every worker has."""
+    `rclone`: a remote of rclone, whose configuration every worker has. `rbs`: a datastore of a backup server."""
     config_text: Mapped[str] = mapped_column("config", EncryptedText)
     """JSON. It may have secrets, so no interface returns it."""
     enabled: Mapped[bool] = mapped_column(default=True)
@@ -55,6 +55,11 @@ class BackupDestination(TimestampMixin, Model):
     @config.setter
     def config(self, values: dict[str, Any]) -> None:
         self.config_text = json.dumps(values)
+
+    @property
+    def has_managed_retention(self) -> bool:
+        """Whether prune jobs of a backup server delete old backups, and not backup policies."""
+        return self.storage_type == "rbs" and bool(self.config.get("rbs_managed_retention"))
 
     @property
     def hypervisor_ids(self) -> list[str]:

@@ -30,6 +30,8 @@ class InstanceBackup(TimestampMixin, Model):
         Index("ix_instance_backups_instance_id_id", "instance_id", "id"),
         Index("ix_instance_backups_volume_id_id", "volume_id", "id"),
         Index("ix_instance_backups_policy_id_instance_id_id", "policy_id", "instance_id", "id"),
+        Index("ix_instance_backups_account_id_rbs_backup_time_id", "account_id", "rbs_backup_time", "id"),
+        Index("ix_instance_backups_rbs_backup_time_id", "rbs_backup_time", "id"),
         Index("ix_instance_backups_size_id", "size", "id"),
         Index("ix_instance_backups_name_id", "name", "id"),
         Index("ix_instance_backups_claimed_id", "id", sqlite_where=IS_CLAIMED, postgresql_where=IS_CLAIMED),
@@ -76,6 +78,14 @@ class InstanceBackup(TimestampMixin, Model):
     chain_reason: Mapped[str | None] = mapped_column(String(32))
     """Why disks were read completely, or None."""
     parent_backup_id: Mapped[str | None] = mapped_column(String(36), index=True)
+    rbs_namespace: Mapped[str | None] = mapped_column(String(256))
+    rbs_backup_id: Mapped[str | None] = mapped_column(String(64))
+    rbs_backup_time: Mapped[int | None] = mapped_column(BigInteger)
+    """The snapshot on a backup server: its namespace (empty for the root), group, and time in seconds. Recorded before
+    it is made."""
+    based_on_backup_id: Mapped[str | None] = mapped_column(String(36))
+    based_on_rbs_backup_time: Mapped[int | None] = mapped_column(BigInteger)
+    """The backup and snapshot that an incremental one on a backup server reused, which may be deleted."""
     checkpoint: Mapped[str | None] = mapped_column(String(64))
     """The node's checkpoint from which the next increment can start."""
     checkpoint_machine_id: Mapped[str | None] = mapped_column(String(36), index=True)
@@ -89,6 +99,7 @@ class InstanceBackup(TimestampMixin, Model):
     policy_id: Mapped[str | None] = mapped_column(String(36))
     """The policy that requested it, which may be deleted."""
     verification_status: Mapped[str | None] = mapped_column(String(16))
+    """`ok` or `failed`, as a backup server reports it; None when it did not verify the snapshot."""
     verified_at: Mapped[datetime | None]
     """When the last complete verification began that found nothing damaged in it."""
     damaged: Mapped[bool] = mapped_column(default=False)
@@ -137,6 +148,38 @@ class InstanceBackup(TimestampMixin, Model):
     @property
     def created(self) -> bool:
         return self.status == "complete"
+
+    @property
+    def is_on_rbs(self) -> bool:
+        """Whether it is on a remote backup server."""
+        return self.destination_type == "rbs"
+
+    @property
+    def read_mode(self) -> str | None:
+        return self.backup_type if self.is_on_rbs and self.created else None
+
+    @property
+    def bytes_read(self) -> int | None:
+        return self.get_rbs_statistic("bytes_read")
+
+    @property
+    def bytes_uploaded(self) -> int | None:
+        return self.get_rbs_statistic("bytes_stored")
+
+    @property
+    def chunks_reused(self) -> int | None:
+        return self.get_rbs_statistic("chunks_shared")
+
+    def get_rbs_statistic(self, name: str) -> int | None:
+        return self.statistics[name] if self.is_on_rbs and self.statistics else None
+
+    @property
+    def shown_verification_status(self) -> str | None:
+        return (self.verification_status or "none") if self.is_on_rbs and self.created else None
+
+    @property
+    def missing_on_rbs(self) -> bool:
+        return self.is_on_rbs and self.missing_confirmed_at is not None
 
     @property
     def is_claimed(self) -> bool:

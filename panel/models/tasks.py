@@ -16,11 +16,18 @@ def is_open(status: InstrumentedAttribute[str]) -> ColumnElement[bool]:
     return status.in_(bindparam("open_statuses", OPEN_STATUSES, expanding=True, literal_execute=True))
 
 
-REBUILD_TASK_KINDS = ("instance_deploy", "instance_reinstall", "instance_destroy", "instance_self_deploy")
+REBUILD_TASK_KINDS = (
+    "instance_deploy",
+    "instance_reinstall",
+    "instance_destroy",
+    "instance_self_deploy",
+    "backup_restore_new",
+)
 """Kinds of tasks during which an instance counts as pending."""
 BACKUP_TRANSFER_TASK_KINDS = (
     "backup_create",
     "backup_restore",
+    "backup_restore_new",
     "volume_backup",
     "volume_backup_copy",
     "volume_backup_restore",

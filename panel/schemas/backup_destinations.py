@@ -6,8 +6,10 @@ from panel.core.messages import message
 from panel.schemas.base import Bool, In, Int, Name, Out, Patch, Text, Time, describe
 from panel.schemas.hypervisors import EXAMPLE_ID, FOLDER_RULE
 
-BACKUP_STORAGE_TYPES = ("local", "s3", "rclone")
+BACKUP_STORAGE_TYPES = ("local", "s3", "rclone", "rbs")
 DESTINATION_STATUSES = ("unknown", "available", "unavailable")
+DEFAULT_RBS_PORT = 8007
+MAX_STORAGE_NAME = 100
 MAX_BANDWIDTH_LIMIT = 100_000
 """MiB per second."""
 
@@ -28,6 +30,35 @@ REMOTE_RULE = validate.Regexp(
     r"\A[A-Za-z0-9_][A-Za-z0-9_.-]*\Z", error=message("Only letters, digits, dots, hyphens and underscores.")
 )
 KEY_RULE = validate.Regexp(r"\A[!-~]+\Z", error=message("Must be printable characters without spaces."))
+
+HOST_RULE = validate.Regexp(
+    r"\A([A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?|[0-9A-Fa-f:.]+)\Z",
+    error=message("Must be a host name or an IP address."),
+)
+DATASTORE_RULE = validate.Regexp(
+    r"\A[A-Za-z0-9_][A-Za-z0-9._-]*\Z", error=message("Only letters, digits, dots, hyphens and underscores.")
+)
+NAMESPACE_RULE = validate.Regexp(
+    r"\A([A-Za-z0-9_][A-Za-z0-9._-]*(/[A-Za-z0-9_][A-Za-z0-9._-]*){0,6})?\Z",
+    error=message("Must be at most 7 names such as panel/customers, without slashes at its ends."),
+)
+AUTH_ID_RULE = validate.Regexp(
+    r"\A[^\s:/@!]+@[A-Za-z0-9_][A-Za-z0-9._-]*![A-Za-z0-9_][A-Za-z0-9._-]*\Z",
+    error=message("Must be an API token such as panel@pbs!backups."),
+)
+FINGERPRINT_RULE = validate.Regexp(
+    r"\A([0-9A-Fa-f]{2}(:[0-9A-Fa-f]{2}){31}|[0-9A-Fa-f]{64})\Z",
+    error=message("Must be a SHA-256 fingerprint: 64 hexadecimal digits, with or without colons."),
+)
+
+
+class SwitchOrName(fields.Field):
+    """A boolean, or a name."""
+
+    def _deserialize(self, value, attr, data, **kwargs):
+        if isinstance(value, bool) or (isinstance(value, str) and len(value) <= MAX_STORAGE_NAME):
+            return value
+        raise ValidationError(message("Must be true, false or a name."))
 
 
 class DestinationConfig(In):
@@ -67,6 +98,35 @@ class DestinationConfig(In):
             "wJalrXUtnFEMI7EXAMPLEKEY",
         )
     )
+    host = Text(
+        maximum=253, rules=[HOST_RULE], **describe("`rbs`: host name or address of the server.", "pbs.example.com")
+    )
+    port = Int(1, 65535, **describe("`rbs`: port. Default 8007.", 8007))
+    datastore = Text(maximum=64, rules=[DATASTORE_RULE], **describe("`rbs`: an existing datastore.", "backups"))
+    namespace = Text(
+        maximum=256,
+        rules=[NAMESPACE_RULE],
+        **describe("`rbs`: existing namespace of the datastore. Empty: its root.", "panel"),
+    )
+    auth_id = Text(
+        maximum=192, rules=[AUTH_ID_RULE], **describe("`rbs`: API token, as user@realm!token.", "panel@pbs!backups")
+    )
+    token_secret = Text(
+        **describe(
+            "`rbs`: secret of the API token, required with a new `auth_id`. Blank: the present one.",
+            "0199c0a8-7d3e-7c4e-9d3c-0d2f8a5b6c7d",
+        )
+    )
+    fingerprint = Text(
+        rules=[FINGERPRINT_RULE],
+        **describe("`rbs`: SHA-256 fingerprint of the server's certificate. No other is accepted.", "AB:" * 31 + "CD"),
+    )
+    verify_after_backup = Bool(**describe("`rbs`: whether the server verifies each new backup.", True))
+    rbs_managed_retention = Bool(
+        **describe("`rbs`: whether only prune jobs of the server delete old backups, and not backup policies.", False)
+    )
+    live_restore = Bool(**describe("`rbs`: stored for clients that send it; it changes nothing.", False))
+    fleecing_storage = SwitchOrName(**describe("`rbs`: stored for clients that send it; it changes nothing.", False))
 
 
 class Config(fields.Nested):
@@ -86,7 +146,8 @@ def build_fields(*, required):
             required=required,
             validate=validate.OneOf(BACKUP_STORAGE_TYPES),
             **describe(
-                "Kind of storage. `local`: a directory. `s3`: a bucket of an S3 server. `rclone`: a remote of rclone.",
+                "Kind of storage. `local`: a directory. `s3`: a bucket of an S3 server. `rclone`: a remote of rclone. "
+                "`rbs`: a datastore of a Proxmox Backup Server.",
                 "local",
             ),
         ),
@@ -140,9 +201,12 @@ class BackupDestinationOut(Out):
 
 class DestinationCheckStep(Out):
     name = fields.String(
-        validate=validate.OneOf(("reachability", "authentication", "bucket", "write_access")),
+        validate=validate.OneOf(
+            ("reachability", "authentication", "bucket", "write_access", "namespace", "privileges")
+        ),
         **describe(
-            "`reachability` of the storage, `authentication` and `bucket` of an S3 server, or `write_access`.",
+            "`reachability` of the storage, `authentication` and `bucket` of an S3 server, or `write_access`; of a "
+            "backup server `reachability` (with the fingerprint), `authentication`, `namespace` and `privileges`.",
             "reachability",
         ),
     )
@@ -162,3 +226,14 @@ class DestinationCheckOut(Out):
 
 class DestinationCreated(Out):
     storage_id = fields.String(**describe("Id of the new destination.", EXAMPLE_ID))
+
+
+class FingerprintIn(In):
+    host = Text(maximum=253, rules=[HOST_RULE], required=True, **describe("Host name or address.", "pbs.example.com"))
+    port = Int(1, 65535, load_default=DEFAULT_RBS_PORT, **describe("Port.", 8007))
+
+
+class FingerprintOut(Out):
+    fingerprint = fields.String(
+        **describe("SHA-256 fingerprint of the certificate that the server presents.", "AB:" * 31 + "CD")
+    )

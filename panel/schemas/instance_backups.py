@@ -4,7 +4,7 @@ from marshmallow import Schema, fields, validate
 
 from panel.schemas.audit import Moment
 from panel.schemas.backup_destinations import BACKUP_STORAGE_TYPES
-from panel.schemas.base import Bool, In, Name, Out, PageQuery, Text, Time, describe
+from panel.schemas.base import Bool, Hostname, In, Name, Out, PageQuery, Text, Time, describe
 
 EXAMPLE_ID = "0199c0a8-7d3e-7c4e-9d3c-0d2f8a5b6c7d"
 EXAMPLE_TIME = "2026-01-02T03:04:05.678Z"
@@ -78,11 +78,26 @@ class InstanceBackupOut(Out):
         allow_none=True,
         **describe("What was read and stored."),
     )
-    read_mode = fields.Constant(None, **describe("Always null for this kind of destination.", None))
-    bytes_read = fields.Constant(None, **describe("Always null; see `statistics`.", None))
-    bytes_uploaded = fields.Constant(None, **describe("Always null; see `statistics`.", None))
-    chunks_reused = fields.Constant(None, **describe("Always null; see `statistics`.", None))
-    verification_status = fields.String(allow_none=True, **describe("Result of the last verification.", None))
+    read_mode = fields.String(
+        allow_none=True,
+        validate=validate.OneOf(BACKUP_TYPES),
+        **describe("`full` or `incremental` on a backup server (`rbs`); else null.", "incremental"),
+    )
+    bytes_read = fields.Integer(
+        allow_none=True, **describe("Bytes read from the disks for a backup server; else null, see `statistics`.", None)
+    )
+    bytes_uploaded = fields.Integer(
+        allow_none=True, **describe("Bytes sent to a backup server; else null, see `statistics`.", None)
+    )
+    chunks_reused = fields.Integer(
+        allow_none=True, **describe("Chunks that a backup server had already; else null, see `statistics`.", None)
+    )
+    verification_status = fields.String(
+        attribute="shown_verification_status",
+        allow_none=True,
+        validate=validate.OneOf(VERIFICATIONS),
+        **describe("Result of the backup server's last verification; null for other destinations.", "ok"),
+    )
     verified_at = Time(
         allow_none=True, **describe("When all of its content was last found intact; null if never.", EXAMPLE_TIME)
     )
@@ -93,11 +108,21 @@ class InstanceBackupOut(Out):
             False,
         )
     )
-    rbs_backup_id = fields.Constant(None, **describe("Always null for this kind of destination.", None))
-    rbs_backup_time = fields.Constant(None, **describe("Always null for this kind of destination.", None))
-    based_on_backup_id = fields.Constant(None, **describe("Always null; see `parent_backup_id`.", None))
-    based_on_rbs_backup_time = fields.Constant(None, **describe("Always null; see `parent_backup_id`.", None))
-    missing_on_rbs = fields.Constant(False, **describe("Always false for this kind of destination.", False))
+    rbs_backup_id = fields.String(
+        allow_none=True, **describe("Backup group on the backup server; null for other destinations.", EXAMPLE_ID)
+    )
+    rbs_backup_time = fields.Integer(
+        allow_none=True,
+        **describe("Time of the snapshot on the backup server, in seconds since 1970; else null.", 1767323045),
+    )
+    based_on_backup_id = fields.String(
+        allow_none=True,
+        **describe("The backup on a backup server that was reused; null for full reads and other destinations.", None),
+    )
+    based_on_rbs_backup_time = fields.Integer(
+        allow_none=True, **describe("Time of the snapshot that was reused, in seconds since 1970; else null.", None)
+    )
+    missing_on_rbs = fields.Boolean(**describe("Whether the backup server does not have it any more.", False))
     protected = fields.Boolean(**describe("Whether it is protected from deletion.", False))
     deletion = fields.String(
         allow_none=True,
@@ -132,7 +157,10 @@ class AdminInstanceBackupOut(InstanceBackupOut):
     operation_id = fields.String(
         attribute="delete_task_id", allow_none=True, **describe("The task of its deletion, if requested.", None)
     )
-    rbs_namespace = fields.Constant(None, **describe("Always null for this kind of destination.", None))
+    rbs_namespace = fields.String(
+        allow_none=True,
+        **describe("Namespace on the backup server, empty for its root; null for other destinations.", "panel"),
+    )
     missing_candidate_at = Time(
         allow_none=True, **describe("When a comparison did not find it in the destination; else null.", None)
     )
@@ -216,6 +244,24 @@ class BackupRestoreIn(In):
         allow_none=True,
         load_default=None,
         **describe("The disk to restore. Defaults to all disks that the backup has.", EXAMPLE_ID),
+    )
+
+
+class RestoreToNewIn(In):
+    hypervisor_id = Text(
+        maximum=36, **describe("Hypervisor of the new instance. Default: that of the backup's instance.", EXAMPLE_ID)
+    )
+    plan_id = Text(maximum=36, **describe("Plan. Default: that of the backup's instance.", EXAMPLE_ID))
+    hostname = Hostname(**describe("Host name. Default: as in the backup.", "shop-2.example.com"))
+    display_name = Name(**describe("Display name. Default: as in the backup.", "Shop copy"))
+
+
+class RestoredToNew(Out):
+    task_id = fields.String(**describe("The task that restores it.", EXAMPLE_ID))
+    instance_id = fields.String(**describe("The new instance.", EXAMPLE_ID))
+    billing_mode = fields.String(
+        validate=validate.OneOf(("cloud_service", "self_provisioned", "external")),
+        **describe("Who charges for it, as for the backup's instance.", "cloud_service"),
     )
 
 

@@ -10,9 +10,18 @@ REQUIRED_SETTINGS = {
     "local": ("path",),
     "s3": ("endpoint", "bucket", "access_key", "secret_key"),
     "rclone": ("remote",),
+    "rbs": ("host", "datastore", "auth_id", "token_secret", "fingerprint"),
 }
-OPTIONAL_SETTINGS = {"local": (), "s3": ("path_prefix", "region", "path_style"), "rclone": ("path_prefix",)}
-SECRET_OWNERS = {"secret_key": "access_key"}
+UNUSED_SETTINGS = ("live_restore", "fleecing_storage")
+"""Settings that clients may send. They change nothing, and the form does not have them."""
+
+OPTIONAL_SETTINGS = {
+    "local": (),
+    "s3": ("path_prefix", "region", "path_style"),
+    "rclone": ("path_prefix",),
+    "rbs": ("port", "namespace", "verify_after_backup", "rbs_managed_retention", *UNUSED_SETTINGS),
+}
+SECRET_OWNERS = {"secret_key": "access_key", "token_secret": "auth_id"}
 """Secret → the setting that it belongs to."""
 
 

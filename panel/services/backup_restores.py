@@ -103,6 +103,9 @@ def ensure_restorable(backup: InstanceBackup) -> None:
         raise Conflict(BEING_DELETED_MESSAGE, reason="backup_being_deleted")
     if backup.missing_confirmed_at:
         raise Invalid(message("The storage does not have the backup any more."), reason="backup_missing")
+    if backup.is_on_rbs and backup.rbs_backup_time is None:
+        sentence = message("It is not known which snapshot of the backup server this backup is.")
+        raise Invalid(sentence, reason="backup_not_addressable")
 
 
 def list_target_disks(instance: Instance, backup: InstanceBackup, target_disk_id: str | None) -> list[Disk]:

@@ -45,7 +45,9 @@ def select_due() -> Select[BackupRepository, bool]:
     query = select(BackupRepository, is_complete_due())
     query = query.join(BackupDestination, BackupDestination.id == BackupRepository.destination_id)
     is_due = or_(is_complete_due(), is_older(BackupRepository.sampled_at, SAMPLE_INTERVAL))
-    query = query.where(BackupRepository.initialized_at.is_not(None), BackupDestination.status != "unavailable", is_due)
+    # Backup servers verify by themselves.
+    query = query.where(BackupDestination.storage_type != "rbs", BackupDestination.status != "unavailable")
+    query = query.where(BackupRepository.initialized_at.is_not(None), is_due)
     return query.order_by(BackupRepository.sampled_at.nulls_first()).limit(MAX_VERIFICATIONS_PER_RUN)
 
 

@@ -10,7 +10,7 @@ from panel.models import BackupDestination, BackupRepository, InstanceBackup
 from panel.pages.admin.destination_kinds import DESTINATION_KINDS
 from panel.schemas.backup_destinations import BACKUP_STORAGE_TYPES
 from panel.services import backup_destinations
-from panel.services.backup_destination_settings import OPTIONAL_SETTINGS, REQUIRED_SETTINGS
+from panel.services.backup_destination_settings import OPTIONAL_SETTINGS, REQUIRED_SETTINGS, UNUSED_SETTINGS
 from tests.support.backups import inline_workers  # noqa: F401  (fixture)
 from tests.support.cast import UNKNOWN_ID
 from tests.support.html_pages import PARTIAL_HEADERS, find_attention_items
@@ -138,7 +138,7 @@ def test_form_has_the_settings_of_each_kind(browser):
     assert tuple(DESTINATION_KINDS) == BACKUP_STORAGE_TYPES
     for name, kind in DESTINATION_KINDS.items():
         required = REQUIRED_SETTINGS[name]
-        assert {field.name for field in kind.fields} == {*required, *OPTIONAL_SETTINGS[name]}
+        assert {field.name for field in kind.fields} == {*required, *OPTIONAL_SETTINGS[name]} - {*UNUSED_SETTINGS}
         form = browser.get(f"{LIST_PATH}/new?storage_type={name}&name=same", headers=PARTIAL_HEADERS).text
         assert 'value="same"' in form
         assert 'hx-include="#form [name=storage_type], ' in form, "a change of the kind sends it"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from worker.backups import backup, garbage, manifests, writer
+from worker.backups import backup, garbage, manifests, stores, writer
 from worker.backups import repository as repository_module
 from worker.backups.keys import RepositoryKey
 from worker.backups.repository import Repository
@@ -11,7 +11,7 @@ from worker.backups.targets import LocalTarget
 
 @pytest.fixture(autouse=True)
 def small_packs_and_tables(monkeypatch):
-    for module in (manifests, repository_module, backup):
+    for module in (manifests, repository_module, stores, backup):
         monkeypatch.setattr(module, "TABLE_CHUNKS", 4)
     for module in (writer, garbage):
         monkeypatch.setattr(module, "PACK_BYTES", 600 * 1024)

@@ -370,8 +370,8 @@ def test_restore_command_needs_no_panel(local_target, key, tmp_path):
     key_file, output = tmp_path / "key", tmp_path / "disk.raw"
     key_file.write_text(key.to_text() + "\n")
     program = (
-        "import sys; from worker.backups import repository, restore, manifests; "
-        "repository.TABLE_CHUNKS = manifests.TABLE_CHUNKS = 4; error = restore.main(); "
+        "import sys; from worker.backups import repository, restore, manifests, stores; "
+        "repository.TABLE_CHUNKS = manifests.TABLE_CHUNKS = stores.TABLE_CHUNKS = 4; error = restore.main(); "
         "imported = {name.split('.')[0] for name in sys.modules}; "
         "assert not imported & {'panel', 'flask', 'sqlalchemy', 'libvirt', 'structlog', 'botocore'}; "
         "sys.exit(error)"

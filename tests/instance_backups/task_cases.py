@@ -7,6 +7,7 @@ KINDS_TESTED_HERE = {
     "backup_collect_garbage",
     "backup_verify",
     "backup_restore",
+    "backup_restore_new",
     "backup_restore_revert",
     "backup_image",
 }

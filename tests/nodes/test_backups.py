@@ -1,13 +1,18 @@
 """What every driver promises about backups: consistent disks, increments, and writing a disk back."""
 
+import contextlib
 from pathlib import Path
 
 import pytest
 
 from tests.backup_engine.stored_images import read_image
 from tests.nodes.driver_lab import POOL, MiB, disk_sizes, numbers, run_program, write_file
+from tests.support.rbs_datastore import MemorySnapshots
+from tests.support.rbs_server import rbs_server  # noqa: F401  (fixture)
 from worker.backups.backup import BackupRequest, backup_machine
 from worker.backups.keys import RepositoryKey
+from worker.backups.rbs.api import Server
+from worker.backups.rbs.store import RbsStore
 from worker.backups.repository import Repository
 from worker.backups.restoring import restore_disk
 from worker.backups.targets import LocalTarget
@@ -117,6 +122,22 @@ def test_stopped_machine_and_volume_are_read_completely(node, new_machine, new_d
     restored = new_restored_disk(repository, "volume")
     assert read_disk(node, restored) == read_image(repository, "volume") == read_disk(node, volume)
     assert make_backup_name(volume.name) not in disk_sizes(node)
+
+
+def test_disks_are_backed_up_to_a_backup_server(node, new_machine, new_disk, rbs_server, new_restored_disk):
+    """A machine in increments, and a volume that is restored."""
+    machine, volume = new_machine(), new_disk()
+    node.write_disk(volume, Pattern(volume.size))
+    store = RbsStore(Server(**rbs_server.config), RepositoryKey.generate(), MemorySnapshots())
+    with contextlib.closing(store):
+        backup_machine(node, store, BackupRequest("volume", (volume,)))
+        restored = new_restored_disk(store, "volume")
+        assert read_disk(node, restored) == read_image(store, "volume") == read_disk(node, volume)
+        node.start(machine.id)
+        first = back_up(node, store, machine)
+        second = back_up(node, store, machine, store.read_manifest(first.point))
+    assert (second.disks[0].read_mode, second.parent) == ("incremental", first.point)
+    assert len(rbs_server.datastore.snapshots) == 3
 
 
 class Pattern:

@@ -13,17 +13,9 @@ import structlog
 from panel.core import clock
 from worker.backups.errors import Damaged
 from worker.backups.firmware_states import pack_state
-from worker.backups.manifests import (
-    NAME_BYTES,
-    TABLE_CHUNKS,
-    ZERO_CHUNK,
-    DiskEntry,
-    Manifest,
-    choose_chunk_size,
-)
+from worker.backups.manifests import NAME_BYTES, TABLE_CHUNKS, ZERO_CHUNK, DiskEntry, Manifest
 from worker.backups.rate_limit import RateLimit
-from worker.backups.repository import Repository
-from worker.backups.writer import PointWriter, open_writer
+from worker.backups.stores import PointStore, StoreWriter
 from worker.nodes.base import BackupJob, BackupReader, Disk, Extent, NodeDriver, NodeError, Progress
 
 log = structlog.get_logger()
@@ -62,7 +54,7 @@ class BackupRequest:
 
 
 def backup_machine(
-    node: NodeDriver, repository: Repository, request: BackupRequest, progress: Progress | None = None
+    node: NodeDriver, repository: PointStore, request: BackupRequest, progress: Progress | None = None
 ) -> Manifest:
     """Back up the disks, all as they were at one moment. Returns the manifest of the new point, which is complete.
 
@@ -78,10 +70,10 @@ def backup_machine(
         return make_point(node, repository, everything, progress)
 
 
-def make_point(node: NodeDriver, repository: Repository, request: BackupRequest, progress: Progress | None) -> Manifest:
+def make_point(node: NodeDriver, repository: PointStore, request: BackupRequest, progress: Progress | None) -> Manifest:
     checkpoint = previous_checkpoint = request.previous.checkpoint if request.previous else None
     try:
-        with open_writer(repository) as writer:
+        with repository.open_writer(request.point) as writer:
             firmware = pack_state(node.read_firmware_state(of)) if (of := request.firmware_machine_id) else {}
             with run_job(node, request, previous_checkpoint, progress) as job:
                 created_at = clock.now()
@@ -139,8 +131,8 @@ class DiskBackups:
     def __init__(
         self,
         node: NodeDriver,
-        repository: Repository,
-        writer: PointWriter,
+        repository: PointStore,
+        writer: StoreWriter,
         request: BackupRequest,
         job: BackupJob,
         progress: Progress | None,
@@ -160,7 +152,7 @@ class DiskBackups:
             reason = self.find_full_read_reason(disk, previous)
             if reason and self.job.full_read_reasons[disk.name] is None:
                 raise IncrementImpossible
-            chunk_size = previous.chunk_size if previous else choose_chunk_size(reader.size)
+            chunk_size = self.writer.begin_disk(reader.size, previous)
             tables = []
             for first in range(0, -(-reader.size // chunk_size), TABLE_CHUNKS):
                 number = first // TABLE_CHUNKS
@@ -219,7 +211,7 @@ class TableCopy:
         for future in self.futures:
             future.result()
         self.count_chunks(self.writer.chunks_stored - stored_before)
-        return self.writer.add(bytes(self.names))
+        return self.writer.add_table(bytes(self.names))
 
     def add_ranges(self, extents: Iterable[Extent]) -> None:
         for extent in extents:

@@ -6,7 +6,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 from worker.backups.batches import split_batches
 from worker.backups.manifests import DiskEntry
-from worker.backups.repository import Repository
+from worker.backups.stores import PointStore
 
 THREADS, MAX_BATCHES_AHEAD, BATCH_BYTES = 4, 4, 4 * 1024**2
 """Threads that read and decrypt, batches of chunks that may be in memory, and bytes of the disk in a batch."""
@@ -15,7 +15,7 @@ Batch = list[tuple[int, bytes]]
 """Offsets and names of chunks."""
 
 
-def read_chunks(repository: Repository, disk: DiskEntry) -> Iterator[tuple[int, bytes]]:
+def read_chunks(repository: PointStore, disk: DiskEntry) -> Iterator[tuple[int, bytes]]:
     """Yield the offset and content of each chunk that is not zero. The last chunk may go beyond the disk's end."""
     pending: collections.deque[tuple[Batch, Future[list[bytes]]]] = collections.deque()
     with ThreadPoolExecutor(THREADS, "backup read") as pool:

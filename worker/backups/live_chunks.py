@@ -4,7 +4,8 @@ from collections.abc import Iterator
 
 from worker.backups.errors import Damaged, ObjectNotFound
 from worker.backups.manifests import ZERO_CHUNK, Manifest
-from worker.backups.repository import Repository, iterate_names
+from worker.backups.repository import Repository
+from worker.backups.stores import iterate_names
 
 
 def mark_live(repository: Repository) -> dict[str, list[str]]:

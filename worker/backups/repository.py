@@ -11,6 +11,7 @@ import time
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,8 @@ from worker.backups.batches import split_batches
 from worker.backups.errors import Damaged, ObjectNotFound, StoreError
 from worker.backups.index import ChunkIndex, Location
 from worker.backups.keys import RepositoryKey
-from worker.backups.manifests import FORMAT_VERSION, NAME_BYTES, TABLE_CHUNKS, ZERO_CHUNK, DiskEntry, Manifest
+from worker.backups.manifests import FORMAT_VERSION, NAME_BYTES, TABLE_CHUNKS, ZERO_CHUNK, Manifest
+from worker.backups.stores import PointStore, StoreWriter
 from worker.backups.targets import Target
 
 HEADER_BYTES = NAME_BYTES + 4
@@ -41,7 +43,7 @@ LEASE_SECONDS = 6 * 3600.0
 """A lease that was not renewed for this long has expired."""
 
 
-class Repository:
+class Repository(PointStore):
     """One repository with its key. Safe to use from several threads."""
 
     def __init__(self, target: Target, key: RepositoryKey, cache: Path | None = None) -> None:
@@ -195,6 +197,13 @@ class Repository:
         """Return the complete points, in no particular order."""
         return [name.removeprefix("points/") for name in self.target.list("points")]
 
+    def has_point(self, point: str) -> bool:
+        try:
+            self.target.stat(f"points/{point}")
+        except ObjectNotFound:
+            return False
+        return True
+
     def read_manifest(self, point: str) -> Manifest:
         return Manifest.from_bytes(self.read_object(f"points/{point}"))
 
@@ -205,12 +214,10 @@ class Repository:
         """After success the point does not exist. Its space is freed by the garbage collection."""
         self.target.delete(f"points/{point}")
 
-    def list_chunks(self, disk: DiskEntry, first_table: int = 0) -> Iterator[tuple[int, bytes]]:
-        """Yield the offset and name of each chunk that is not zero."""
-        for number, table in enumerate(disk.tables[first_table:], start=first_table):
-            for position, name in enumerate(iterate_names(self.read_table(table))):
-                if name != ZERO_CHUNK:
-                    yield (number * TABLE_CHUNKS + position) * disk.chunk_size, name
+    def open_writer(self, point: str) -> AbstractContextManager[StoreWriter]:
+        from worker.backups.writer import open_writer  # it needs this module
+
+        return open_writer(self)
 
     # --- leases
 
@@ -242,10 +249,6 @@ def group_neighbors(locations: dict[bytes, Location]) -> list[list[bytes]]:
         groups[-1].append(name)
         end = location.pack, location.end
     return groups
-
-
-def iterate_names(table: bytes) -> Iterator[bytes]:
-    return (table[start : start + NAME_BYTES] for start in range(0, len(table), NAME_BYTES))
 
 
 def unpack_index(index: bytes) -> Iterable[tuple[bytes, int, int]]:

@@ -6,14 +6,14 @@ from worker.backups.chunk_reading import read_chunks
 from worker.backups.errors import StoreError
 from worker.backups.manifests import DiskEntry, Manifest
 from worker.backups.rate_limit import RateLimit
-from worker.backups.repository import Repository
+from worker.backups.stores import PointStore
 from worker.nodes.base import Disk, Extent, NodeDriver, Progress
 
 
 class StoredDisk:
     """The content of a disk of a point, as `NodeDriver.write_disk` takes it, at most so fast (0 is unlimited)."""
 
-    def __init__(self, repository: Repository, disk: DiskEntry, bytes_per_second: int = 0) -> None:
+    def __init__(self, repository: PointStore, disk: DiskEntry, bytes_per_second: int = 0) -> None:
         self.repository, self.disk = repository, disk
         self.limit = RateLimit(bytes_per_second)
 
@@ -29,7 +29,7 @@ class StoredDisk:
 
 def restore_disk(
     node: NodeDriver,
-    repository: Repository,
+    repository: PointStore,
     manifest: Manifest,
     disk_name: str,
     target: Disk,

@@ -7,7 +7,8 @@ from worker.backups.batches import split_batches
 from worker.backups.errors import Damaged, ObjectNotFound
 from worker.backups.live_chunks import list_tables, mark_live
 from worker.backups.manifests import ZERO_CHUNK
-from worker.backups.repository import Repository, iterate_names
+from worker.backups.repository import Repository
+from worker.backups.stores import iterate_names
 
 BATCH_CHUNKS = 16
 """Chunks that are in memory. Neighbors among them are read by one request."""

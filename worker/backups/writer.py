@@ -10,7 +10,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 import zstandard
 
 from worker.backups.errors import LeaseLost, ObjectNotFound
-from worker.backups.manifests import ZERO_CHUNK, Manifest, PointStatistics
+from worker.backups.manifests import ZERO_CHUNK, DiskEntry, Manifest, PointStatistics, choose_chunk_size
 from worker.backups.repository import HEADER_BYTES, LEASE_SECONDS, Repository
 
 PACK_BYTES = 16 * 1024**2
@@ -37,6 +37,14 @@ class PointWriter:
         self.upload: Future[None] | None = None
         self.compressors = threading.local()
         self.renewed_at = time.monotonic()
+
+    def begin_disk(self, size: int, previous: DiskEntry | None) -> int:
+        """Return the size of the disk's chunks, which stays that of the previous point."""
+        return previous.chunk_size if previous else choose_chunk_size(size)
+
+    def add_table(self, names: bytes) -> bytes:
+        """Store a table, which is a chunk itself."""
+        return self.add(names)
 
     def add(self, data: bytes | bytearray) -> bytes:
         """Store a chunk unless the repository has it; return its name, `ZERO_CHUNK` for one of zeros."""

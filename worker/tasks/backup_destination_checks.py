@@ -8,6 +8,7 @@ from panel.core.messages import message
 from worker.backups.errors import ObjectNotFound, StoreError, TargetFailed
 from worker.backups.repository import DESCRIPTION_OBJECT
 from worker.tasks.backup_targets import build_target
+from worker.tasks.rbs_checks import check_server
 
 REACHABILITY, AUTHENTICATION, BUCKET, WRITE_ACCESS = "reachability", "authentication", "bucket", "write_access"
 CHECK_FOLDER = "check"
@@ -33,6 +34,8 @@ def check_storage(storage_type, config, repository_id):
     storage should have, or None."""
     if storage_type == "local":
         return check_folder(config, repository_id)
+    if storage_type == "rbs":
+        return check_server(config)
     check = check_bucket if storage_type == "s3" else check_remote
     return check(config, repository_id), {}
 

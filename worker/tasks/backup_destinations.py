@@ -5,12 +5,18 @@ from sqlalchemy import select
 
 from panel.core import clock
 from panel.core.db import lock_row, session
+from panel.core.errors import Invalid
+from panel.core.messages import message
 from panel.models import BackupDestination
 from panel.services import backup_destinations
-from worker.engine.registry import periodic
+from worker.backups.rbs.errors import ServerFailed
+from worker.backups.rbs.tls import read_fingerprint
+from worker.engine.registry import periodic, task_handler
 from worker.tasks.backup_destination_checks import check_storage
 
 log = structlog.get_logger()
+
+FINGERPRINT_TIMEOUT_SECONDS = 4.0
 
 
 @periodic(seconds=300)
@@ -39,3 +45,15 @@ def check(destination_id):
 def check_on_request(destination_id):
     """Check the destination while a request waits for the result."""
     check(destination_id)
+
+
+@task_handler("backup_fingerprint")
+def read_server_fingerprint(work):
+    """Read the fingerprint of a backup server. The task has the result in its arguments."""
+    arguments = work.task.arguments
+    work.step(message("Connecting to the server"), 10)
+    try:
+        fingerprint = read_fingerprint(arguments["host"], arguments["port"], FINGERPRINT_TIMEOUT_SECONDS)
+    except ServerFailed as error:
+        raise Invalid(message("The server cannot be reached: {reason}.", reason=error.reason)) from error
+    work.update(arguments=work.task.arguments | {"fingerprint": fingerprint})

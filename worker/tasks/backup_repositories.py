@@ -14,6 +14,7 @@ from worker.backups.keys import RepositoryKey
 from worker.backups.repository import Repository
 from worker.engine.registry import periodic, task_handler
 from worker.tasks.backup_targets import build_target
+from worker.tasks.rbs_stores import build_store
 
 INDEX_FOLDER = "backup-indexes"
 """Folder of the data directory with the index of each repository, which may be deleted."""
@@ -46,24 +47,35 @@ def get_repository(repository_id):
 
 @contextmanager
 def open_repository(row):
-    """Open the account's repository, and create it at first use only: an empty directory in its place is an error."""
-    key, is_new = RepositoryKey.from_text(row.key), row.initialized_at is None
-    storage_type, config = row.destination.storage_type, row.destination.config
-    folder = context.current().config.data_dir / INDEX_FOLDER
-    index, row_id = folder / f"{row.id}.sqlite", row.id
-    session.commit()
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    """Open the account's store. Its repository is created at first use only: an empty directory in its place is an
+    error."""
+    is_new, row_id = row.initialized_at is None, row.id
     with translated_errors():
-        target = build_target(storage_type, config, row_id)
-        repository = Repository.create(target, key, index) if is_new else Repository(target, key, index)
+        store = build_store(row.destination.config, row.key, row_id) if is_rbs(row) else open_chunks(row, is_new)
     try:
         if is_new:
             session.get(BackupRepository, row_id).initialized_at = clock.now()
             session.commit()
         with translated_errors():
-            yield repository
+            yield store
     finally:
-        repository.close()
+        store.close()
+
+
+def is_rbs(row):
+    """Return whether the row's destination is a backup server, which verifies and frees space by itself."""
+    return row.destination.storage_type == "rbs"
+
+
+def open_chunks(row, is_new):
+    """Open or create the repository of chunks, with the index that this worker has of it."""
+    storage_type, config, key_text, row_id = row.destination.storage_type, row.destination.config, row.key, row.id
+    folder = context.current().config.data_dir / INDEX_FOLDER
+    session.commit()
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    key, index = RepositoryKey.from_text(key_text), folder / f"{row_id}.sqlite"
+    target = build_target(storage_type, config, row_id)
+    return Repository.create(target, key, index) if is_new else Repository(target, key, index)
 
 
 @periodic(seconds=3600)
@@ -87,8 +99,11 @@ def ensure_points_stored(work, repository):
 
 @task_handler("backup_collect_garbage")
 def collect(work):
-    """Free the space of deleted backups in a repository. Its lock is exclusive, so one runs at a time."""
+    """Free the space of deleted backups in a repository. Its lock is exclusive, so one runs at a time. A backup server
+    frees space by itself; its snapshots are compared."""
     row = get_repository(work.task.resource_id)
+    if is_rbs(row):
+        return reconcile_snapshots(work, row)
     work.step(message("Looking for space to free"), 5)
     with open_repository(row) as repository:
         ensure_points_stored(work, repository)
@@ -102,3 +117,21 @@ def collect(work):
         95,
     )
     get_repository(work.task.resource_id).collected_at = clock.now()
+
+
+def reconcile_snapshots(work, row):
+    """Record what the server has. One that is missing for the first time is looked for again in an hour."""
+    started_at, has_managed_retention = clock.now(), row.destination.has_managed_retention
+    work.step(message("Comparing with the backup server"), 5)
+    with open_repository(row) as store:
+        states = store.map_states()
+        row = get_repository(work.task.resource_id)
+        unprotected = backup_presence.record_server_states(row, states, started_at=started_at)
+        if has_managed_retention:
+            backup_presence.delete_pruned(row, states)
+        session.commit()
+        for backup_id in unprotected:
+            store.set_protected(backup_id, True)
+    row = get_repository(work.task.resource_id)
+    if not backup_presence.has_candidates(row):
+        row.collected_at = clock.now()

@@ -196,7 +196,7 @@ def delete(work):
 def has_point(repository, point):
     """Return whether the destination certainly has the point."""
     try:
-        return is_stored(repository, point)
+        return repository.has_point(point)
     except StoreError:
         return False
 
@@ -217,7 +217,7 @@ def reconcile_deletion(backup_id):
     task_id = backup.delete_task_id
     try:
         with open_repository(backup.repository) as repository, translated_errors():
-            is_gone = not is_stored(repository, backup_id)
+            is_gone = not repository.has_point(backup_id)
     except StorageFailed as error:
         log.warning("backup_deletion_unconfirmed", backup=backup_id, detail=error.detail)
         return session.rollback()
@@ -226,12 +226,3 @@ def reconcile_deletion(backup_id):
         instance_backups.confirm_deletion(backup) if is_gone else instance_backups.release_claim(backup)
         log.info("backup_deletion_reconciled", backup=backup_id, is_gone=is_gone)
     session.commit()
-
-
-def is_stored(repository, point):
-    """Return whether the destination has the point. Raise StoreError when it does not tell."""
-    try:
-        repository.target.stat(f"points/{point}")
-    except ObjectNotFound:
-        return False
-    return True

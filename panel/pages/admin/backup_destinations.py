@@ -2,7 +2,7 @@
 
 from flask import Blueprint, request, url_for
 
-from panel.auth.browser_session import require_page_permission
+from panel.auth.browser_session import get_current_actor, require_page_permission
 from panel.core.db import session
 from panel.pages.admin.destination_form import DestinationForm
 from panel.pages.admin.destination_kinds import DESTINATION_KINDS, get_kind
@@ -29,6 +29,8 @@ CHECK_STEP_LABELS = {
     "reachability": lazy_gettext("Reach the storage"),
     "authentication": lazy_gettext("Sign in"),
     "bucket": lazy_gettext("Find the bucket"),
+    "namespace": lazy_gettext("Find the datastore and namespace"),
+    "privileges": lazy_gettext("Check the privileges of the token"),
     "write_access": lazy_gettext("Write, read and delete an object"),
 }
 """Labels of the steps of a check. Other names are shown as they are."""
@@ -83,6 +85,18 @@ def form_page(form, destination=None):
         "hypervisors": session.execute(hypervisors.select_names()).all(),
     }
     return render("admin/backup_destinations/form.html", "form", status=form.status, form=form, **context)
+
+
+@bp.post("/fingerprint")
+@require_page_permission(WRITE_PERMISSION)
+@audit_label("Read fingerprint of backup server")
+def read_fingerprint():
+    """Show the form with the fingerprint that the server presents. In a change, an empty host is the stored one."""
+    destination_id = request.args.get("destination_id")
+    destination = backup_destinations.get(destination_id) if destination_id else None
+    form = DestinationForm("rbs", is_new=destination is None)
+    form.fill_in_fingerprint(destination.config if destination else {}, actor=get_current_actor())
+    return form_page(form, destination)
 
 
 @bp.get("/<destination_id>")

@@ -2,11 +2,22 @@
 
 from functools import partial
 
-from panel.core.errors import Invalid
+from flask import request
+from marshmallow import ValidationError
+from werkzeug.datastructures import MultiDict
+
+from panel.core.errors import Invalid, Problem
 from panel.pages.admin.destination_kinds import get_kind
-from panel.schemas.backup_destinations import BackupDestinationIn, BackupDestinationPatch, DestinationConfig
+from panel.schemas.backup_destinations import (
+    BackupDestinationIn,
+    BackupDestinationPatch,
+    DestinationConfig,
+    FingerprintIn,
+)
 from panel.services.backup_destination_settings import REQUIRED_SETTINGS
-from panel.web.forms import Form, translate_error
+from panel.web.forms import Form, flatten_errors, translate_error
+from panel.web.translation import translate
+from panel.workflows import fingerprint_probe
 
 CONFIG_PREFIX = "config."
 """What precedes the name of a setting in the errors of the API."""
@@ -29,6 +40,19 @@ class DestinationForm(Form):
     def is_required(self, name):
         return self.is_new and (super().is_required(name) or name in self.required_settings)
 
+    def fill_in_fingerprint(self, stored, *, actor):
+        """Take the fields of the request, and the fingerprint of the server that they name; or show why not."""
+        self.sent = MultiDict(request.form)
+        address = {name: request.form.get(name, "").strip() or stored.get(name, "") for name in ("host", "port")}
+        try:
+            values = FingerprintIn().load({name: as_number(value) for name, value in address.items() if value})
+            self.sent["fingerprint"] = fingerprint_probe.run(**values, actor=actor)
+        except ValidationError as error:
+            self.errors = {"fingerprint": " ".join(map(flatten_errors, error.normalized_messages().values()))}
+        except Problem as error:
+            self.errors = {"fingerprint": translate(error.message)}
+        self.status = 422 if self.errors else 200
+
     def submit(self, action):
         """Call `action` with the settings in `config`, if there are any."""
 
@@ -41,6 +65,10 @@ class DestinationForm(Form):
                 raise name_settings(error) from None
 
         return super().submit(submit_settings)
+
+
+def as_number(value):
+    return int(value) if str(value).isdecimal() and len(str(value)) < 6 else value
 
 
 def name_settings(error):

@@ -80,6 +80,46 @@ DESTINATION_KINDS = {
             ),
         ),
     ),
+    "rbs": DestinationKind(
+        lazy_gettext("Proxmox Backup Server"),
+        (
+            ConfigField("host", lazy_gettext("Host"), lazy_gettext("Every worker must reach it."), "pbs.example.com"),
+            ConfigField("port", lazy_gettext("Port"), lazy_gettext("Default: 8007."), "8007"),
+            ConfigField(
+                "fingerprint",
+                lazy_gettext("Fingerprint of the certificate"),
+                lazy_gettext("SHA-256. No other certificate is accepted. Compare it with the server's dashboard."),
+                "AB:CD:…",
+            ),
+            ConfigField("datastore", lazy_gettext("Datastore"), lazy_gettext("It must exist."), "backups"),
+            ConfigField(
+                "namespace",
+                lazy_gettext("Namespace"),
+                lazy_gettext("Optional. It must exist. Empty: the root of the datastore."),
+                "panel",
+            ),
+            ConfigField(
+                "auth_id",
+                lazy_gettext("API token"),
+                lazy_gettext("It needs the role DatastorePowerUser on the datastore."),
+                "panel@pbs!backups",
+            ),
+            ConfigField("token_secret", lazy_gettext("Secret of the token"), is_secret=True),
+            ConfigField(
+                "verify_after_backup",
+                lazy_gettext("Verify each new backup"),
+                options=(("true", lazy_gettext("Yes")), ("false", lazy_gettext("No"))),
+            ),
+            ConfigField(
+                "rbs_managed_retention",
+                lazy_gettext("Old backups are deleted by"),
+                options=(
+                    ("false", lazy_gettext("Backup policies")),
+                    ("true", lazy_gettext("Prune jobs of the server")),
+                ),
+            ),
+        ),
+    ),
 }
 """By `storage_type`. A destination of another kind can be edited without its settings."""
 

@@ -97,7 +97,7 @@ def sweep(policy: BackupPolicy, instance_id: str) -> None:
     backups = session.scalars(query).all()
     retained = select_retained(policy, backups, clock.now())
     for backup in backups:
-        if backup.id not in retained:
+        if backup.id not in retained and not backup.destination.has_managed_retention:
             try:
                 with session.begin_nested():
                     instance_backups.claim(backup, actor=f"backup policy {policy.name}")

@@ -30,6 +30,7 @@ from panel.services.instance_backups.read import (
     map_open_tasks,
     set_protected,
 )
+from panel.services.instance_backups.snapshots import find_snapshot, map_snapshots, record_snapshot
 
 __all__ = [
     "claim",
@@ -41,6 +42,7 @@ __all__ = [
     "ensure_disk_known",
     "find_by_id",
     "find_previous",
+    "find_snapshot",
     "get",
     "get_chain",
     "get_new_backup_destination",
@@ -50,9 +52,11 @@ __all__ = [
     "list_volume_checkpoints",
     "listing",
     "map_open_tasks",
+    "map_snapshots",
     "on_instance_destroyed",
     "record_complete",
     "record_failed",
+    "record_snapshot",
     "release_claim",
     "reset_chain",
     "set_protected",

@@ -17,6 +17,7 @@ from panel.models.tasks import OPEN_STATUSES
 from panel.services import backup_destinations, forges
 from panel.services.instance_backups.delete import claim
 from panel.services.instance_backups.read import match_resource
+from panel.services.instance_backups.snapshots import find_snapshot
 from panel.services.state_machine import TASK_RUNNING, ensure_allowed, make_problem
 
 task_kind("backup_create", "Backup")
@@ -197,6 +198,10 @@ def record_complete(
     backup.backup_type = "full" if len(reasons) == len(disks) else "incremental"
     backup.chain_reason = reasons[0] if reasons else None
     backup.parent_backup_id = parent_backup_id if backup.backup_type == "incremental" else None
+    if backup.is_on_rbs and backup.parent_backup_id:
+        snapshot = find_snapshot(backup.parent_backup_id)
+        backup.based_on_backup_id = backup.parent_backup_id
+        backup.based_on_rbs_backup_time = snapshot[2] if snapshot else None
 
 
 def record_failed(backup: InstanceBackup, error: str) -> bool:

@@ -7,7 +7,8 @@ from typing import Any
 from sqlalchemy import ColumnElement, Select, UnaryExpression, or_, select
 from sqlalchemy.orm import contains_eager, joinedload
 
-from panel.core.db import session
+from panel.core import jobs
+from panel.core.db import on_commit, session
 from panel.core.errors import Conflict, NotFound
 from panel.core.messages import message
 from panel.models import Account, BackupDestination, Instance, InstanceBackup, Task, Volume
@@ -17,13 +18,16 @@ from panel.services.access import Access
 NO_BACKUP_MESSAGE = message("No such backup.")
 BEING_DELETED_MESSAGE = message("The backup is being deleted.")
 
+PROTECT_FUNCTION = "worker.tasks.rbs_snapshots.apply_protection"
+"""Protects the snapshot on its backup server too, so that prune jobs leave it."""
+
 SORT_COLUMNS: dict[str, tuple[Any, ...]] = {
     "created_at": (InstanceBackup.id,),
     "size": (InstanceBackup.size, InstanceBackup.id),
     "name": (InstanceBackup.name, InstanceBackup.id),
-    "rbs_backup_time": (InstanceBackup.id,),
+    "rbs_backup_time": (InstanceBackup.rbs_backup_time, InstanceBackup.id),
 }
-"""Ids sort by age. Backups without a time on a remote server are sorted by it."""
+"""Ids sort by age. Backups without a time on a backup server are sorted by it, before or after the others."""
 
 
 def select_of_instances(account: Access | Account | None) -> Select[InstanceBackup]:
@@ -169,6 +173,9 @@ def set_protected(backup: InstanceBackup, protected: bool) -> InstanceBackup:
     """Protect the backup from deletion, or end that. Setting the present value again changes nothing."""
     if protected and backup.is_claimed:
         raise Conflict(BEING_DELETED_MESSAGE, reason="backup_being_deleted")
+    if backup.protected != protected and backup.is_on_rbs and backup.created:
+        backup_id = backup.id
+        on_commit(lambda: jobs.enqueue_call(PROTECT_FUNCTION, backup_id))
     backup.protected = protected
     session.flush()
     return backup

@@ -3,8 +3,8 @@
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0020_volume_backups"
-down_revision = "0019_backup_restore_tests"
+revision = "0021_volume_backups"
+down_revision = "0020_rbs_backups"
 
 
 def upgrade():

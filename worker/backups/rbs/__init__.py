@@ -1,0 +1,1 @@
+"""Points on a Proxmox Backup Server: its public API, its backup and reader protocols, and its file formats."""
