@@ -88,8 +88,9 @@ def reconcile(operation_id):
     """Find out what became of a backup, restore or deletion.
 
     An operation that no worker has begun is revoked: it never runs. After a deletion with an unknown outcome a worker
-    asks the destination; then the backup disappears, or can be deleted again. Returns 409 `operation_live` with
-    `data.state` while the operation is running.
+    asks the destination; then the backup disappears, or can be deleted again. Returns 409 with `data.state`:
+    `operation_live` while the operation is running, `remote_done_callback_unconfirmed` when it is done, but not
+    recorded yet.
     """
     task = backup_operations.get_operation(operation_id)
     answer = {"kind": task.kind, "operation_id": task.id}

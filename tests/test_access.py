@@ -517,6 +517,15 @@ def create_volume_and_snapshot(api_as, place):
     return volume_id, snapshot.id
 
 
+def create_volume_backup(instance, volume_id):
+    """Create a complete backup of a volume of the instance's owner, without a point."""
+    backup = create_backup(instance)
+    backup.instance_id, backup.volume_id = "", volume_id
+    backup.disks = [{"id": volume_id, "name": "v", "position": 0, "size": 1024**3, **READ}]
+    session.commit()
+    return backup
+
+
 @pytest.fixture
 def request_bodies(api_as, cast, change_config):
     """Return ids of the owner's resources, the same ids of another account, and valid paths and bodies by operation."""
@@ -556,6 +565,10 @@ def request_bodies(api_as, cast, change_config):
             ("POST", "/api/storage/volume/{volume_id}/attach"): ({"volume_id": volume_id}, {}),
             ("POST", "/api/storage/volume/{volume_id}/snapshot/{snapshot_id}/restore"): (
                 {"volume_id": volume_id, "snapshot_id": snapshot_id},
+                {"mode": "new_volume", **place},
+            ),
+            ("POST", "/api/storage/volume/{volume_id}/backup/{backup_id}/restore"): (
+                {"volume_id": volume_id, "backup_id": create_volume_backup(restored, volume_id).id},
                 {"mode": "new_volume", **place},
             ),
             ("POST", "/api/instance/{instance_id}/self-deploy"): ({"instance_id": cast.instance().id}, {}),

@@ -22,9 +22,9 @@ from panel.schemas.instance_backups import (
     InstanceBackupOut,
     InstanceBackupQuery,
 )
-from panel.services import backup_restores, instance_backups, instances
+from panel.services import instance_backups, instances
 from panel.web.audit_view import audit_label
-from panel.workflows import backup_deletion, reachability
+from panel.workflows import backup_chain_reset, backup_deletion
 
 BACKUP_PATH = "/instance/<instance_id>/backup/<backup_id>"
 BACKUP_RESPONSE = kit.build_wrapped_schema("backup", InstanceBackupOut)
@@ -232,13 +232,10 @@ def reset_chain(body, instance_id):
     """Let the next backup of an instance read everything.
 
     Use it when increments are not trusted. With `disk_id` only that disk is read completely. Returns 422 `unknown_disk`
-    for a disk of another instance, and 503 `hypervisor_unreachable`.
+    for a disk of another instance, 409 `hypervisor_refused`, and 503 `hypervisor_unreachable`; nothing was changed
+    then.
     """
-    instance = instances.get(instance_id)
-    instance_backups.ensure_disk_known(instance, body.get("disk_id"))
-    backup_restores.ensure_node_up(instance.hypervisor)
-    reachability.check_node(instance.hypervisor)
-    instance_backups.reset_chain(instance, body.get("disk_id"))
+    backup_chain_reset.run(instances.get(instance_id), actor=kit.get_current_actor(), **body)
     kit.set_message(
         "The next backup reads the disk completely." if body.get("disk_id") else "The next backup reads everything."
     )

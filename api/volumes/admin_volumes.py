@@ -21,7 +21,7 @@ def listing(query):
 
 @admin.get("/volume/<volume_id>", op="get", can=READ_PERMISSION, out=AdminVolumeOut)
 def show(volume_id):
-    """Get a volume with its snapshots.
+    """Get a volume with its snapshots and backups.
 
     A volume can be attached while its status is `available`. Returns 404 if the volume does not exist.
     """
@@ -43,8 +43,8 @@ def detach(volume_id):
 def delete(volume_id):
     """Delete a volume with its snapshots.
 
-    It is detached first. Its data is lost. Returns 409 `task_running` while a snapshot task is in progress, and the
-    reasons for which the disks of its instance cannot be changed.
+    It is detached first. Its data is lost, except for its backups. Returns 409 `task_running` while a snapshot task is
+    in progress, and the reasons for which the disks of its instance cannot be changed.
     """
     volumes.delete(volumes.get(volume_id), actor=kit.get_current_actor(), by_operator=True)
     kit.set_message("Deletion of the volume requested.")

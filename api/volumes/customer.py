@@ -68,7 +68,7 @@ def create(body):
 
 @user.get(VOLUME_PATH, op="get", can=VIEW_PERMISSION, out=WRAPPED_VOLUME, billed=True)
 def show(volume_id):
-    """Get a volume with its snapshots.
+    """Get a volume with its snapshots and backups.
 
     `status`, `instance_id` and the plan show the state that the last accepted request asked for; `pending` is the task
     that is still open, or null. If that task fails, they return to the actual state and `error` has the reason. Returns
@@ -125,9 +125,9 @@ def resize(body, volume_id):
 def delete(volume_id):
     """Delete a volume with its snapshots.
 
-    It is detached first. It is no longer listed or charged once the request is accepted. The panel deletes the disk in
-    the background and retries until it succeeds: an accepted deletion cannot be undone, and its task cannot be
-    cancelled.
+    Its backups are kept. It is detached first, and no longer listed or charged once the request is accepted. The panel
+    deletes the disk in the background and retries until it succeeds: an accepted deletion cannot be undone, and its
+    task cannot be cancelled.
     """
     volumes.delete(get_own_volume(volume_id), actor=kit.get_current_actor())
     return {"message": "Deletion of the volume requested."}

@@ -19,7 +19,7 @@ class QueueOut(Out):
 
     id = fields.String(**describe("The task.", EXAMPLE_ID))
     operation = fields.String(**describe("Kind of the task.", "volume_snapshot"))
-    source_id = fields.String(**describe("The volume or snapshot.", EXAMPLE_ID))
+    source_id = fields.String(**describe("The volume, snapshot or backup.", EXAMPLE_ID))
     status = fields.String(**describe("Status of the task.", "queued"))
 
 
@@ -27,24 +27,22 @@ QUEUED_ANSWER = kit.build_result_schema(queue=fields.Nested(QueueOut, **describe
 QUEUE_ANSWER = kit.Schema.from_dict({"queue": fields.Nested(QueueOut, **describe("The task."))}, name="VolumeWork")
 
 
-def describe_work(task, source):
-    return {"id": task.id, "operation": task.kind, "source_id": source.id, "status": task.status}
+def describe_work(task, source_id):
+    return {"id": task.id, "operation": task.kind, "source_id": source_id, "status": task.status}
 
 
 def create_snapshot(volume, body):
-    return {"queue": describe_work(volumes.create_snapshot(volume, actor=kit.get_current_actor(), **body)[1], volume)}
+    _, task = volumes.create_snapshot(volume, actor=kit.get_current_actor(), **body)
+    return {"queue": describe_work(task, volume.id)}
 
 
 def delete_snapshot(snapshot):
-    return {"queue": describe_work(volumes.delete_snapshot(snapshot, actor=kit.get_current_actor()), snapshot)}
+    return {"queue": describe_work(volumes.delete_snapshot(snapshot, actor=kit.get_current_actor()), snapshot.id)}
 
 
 def restore_snapshot(snapshot, account, body):
-    return {
-        "queue": describe_work(
-            volumes.restore(snapshot, account=account, actor=kit.get_current_actor(), **body), snapshot
-        )
-    }
+    task = volumes.restore(snapshot, account=account, actor=kit.get_current_actor(), **body)
+    return {"queue": describe_work(task, snapshot.id)}
 
 
 @user.post(

@@ -1,4 +1,4 @@
-"""Backups of instances. They outlive the instance."""
+"""Backups of instances and volumes. They outlive both."""
 
 from datetime import datetime
 from types import SimpleNamespace
@@ -12,6 +12,7 @@ from panel.models.accounts import Account
 from panel.models.backup_destinations import BackupDestination, BackupRepository
 from panel.models.instances import Instance
 from panel.models.tasks import Task
+from panel.models.volumes import Volume
 
 IS_CLAIMED = text("delete_claimed_at is not null")
 IS_DAMAGED = text("damaged")
@@ -27,6 +28,7 @@ class InstanceBackup(TimestampMixin, Model):
         Index("ix_instance_backups_account_id_name_id", "account_id", "name", "id"),
         Index("ix_instance_backups_account_id_destination_id_id", "account_id", "destination_id", "id"),
         Index("ix_instance_backups_instance_id_id", "instance_id", "id"),
+        Index("ix_instance_backups_volume_id_id", "volume_id", "id"),
         Index("ix_instance_backups_policy_id_instance_id_id", "policy_id", "instance_id", "id"),
         Index("ix_instance_backups_account_id_rbs_backup_time_id", "account_id", "rbs_backup_time", "id"),
         Index("ix_instance_backups_rbs_backup_time_id", "rbs_backup_time", "id"),
@@ -45,10 +47,12 @@ class InstanceBackup(TimestampMixin, Model):
     repository_id: Mapped[str] = mapped_column(ForeignKey("backup_repositories.id"), index=True)
     destination_id: Mapped[str] = mapped_column(ForeignKey("backup_destinations.id"), index=True)
     instance_id: Mapped[str] = mapped_column(String(36))
-    """Plain text, because a backup outlives its instance."""
+    """Plain text, because a backup outlives its instance. Empty for a backup of a volume."""
+    volume_id: Mapped[str | None] = mapped_column(String(36))
+    """The volume, if it is a backup of one."""
     recorded_name: Mapped[str]
     recorded_hostname: Mapped[str]
-    """The instance's display name and host name when the backup was made."""
+    """The instance's display name and host name when the backup was made; of a volume its name, and nothing."""
     instance_deleted_at: Mapped[datetime | None]
     is_appliance: Mapped[bool] = mapped_column(default=False)
     """Of a machine that the platform runs for the customer: customers do not see it."""
@@ -84,6 +88,9 @@ class InstanceBackup(TimestampMixin, Model):
     """The backup and snapshot that an incremental one on a backup server reused, which may be deleted."""
     checkpoint: Mapped[str | None] = mapped_column(String(64))
     """The node's checkpoint from which the next increment can start."""
+    checkpoint_machine_id: Mapped[str | None] = mapped_column(String(36), index=True)
+    """The machine through which the volume was read, while it has it: with the same one the next backup of the volume
+    can continue."""
     is_chain_end: Mapped[bool] = mapped_column(default=False)
     """The next backup reads everything."""
     reset_disk_ids: Mapped[list[str]] = mapped_column(JSON, default=list)
@@ -117,6 +124,15 @@ class InstanceBackup(TimestampMixin, Model):
         viewonly=True,
     )
     """The live instance, unless it belongs to another account now."""
+    volume: Mapped[Volume | None] = relationship(
+        primaryjoin=lambda: and_(
+            foreign(InstanceBackup.volume_id) == Volume.id,
+            InstanceBackup.account_id == Volume.account_id,
+            Volume.status != "deleting",
+        ),
+        viewonly=True,
+    )
+    """The volume, unless it was deleted or belongs to another account now."""
     delete_task: Mapped[Task | None] = relationship(
         primaryjoin=lambda: foreign(InstanceBackup.delete_task_id) == Task.id, viewonly=True
     )
@@ -188,8 +204,32 @@ class InstanceBackup(TimestampMixin, Model):
         return self.instance.display_name if self.instance else self.recorded_name
 
     @property
+    def resource_name(self) -> str:
+        return self.volume_name if self.volume_id else self.instance_name
+
+    @property
     def instance_hostname(self) -> str:
         return self.instance.hostname if self.instance else self.recorded_hostname
+
+    @property
+    def machine_id(self) -> str | None:
+        """The machine whose checkpoint it has, if any."""
+        return self.instance_id or self.checkpoint_machine_id
+
+    @property
+    def volume_name(self) -> str:
+        return self.volume.name if self.volume else self.recorded_name
+
+    @property
+    def volume_deleted(self) -> bool:
+        return self.volume is None
+
+    @property
+    def volume_status(self) -> str:
+        """Its status in the words of volumes."""
+        if self.is_claimed:
+            return "deleting"
+        return "available" if self.created else self.status
 
     @property
     def instance_deleted(self) -> bool:

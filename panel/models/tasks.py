@@ -24,6 +24,15 @@ REBUILD_TASK_KINDS = (
     "backup_restore_new",
 )
 """Kinds of tasks during which an instance counts as pending."""
+BACKUP_TRANSFER_TASK_KINDS = (
+    "backup_create",
+    "backup_restore",
+    "backup_restore_new",
+    "volume_backup",
+    "volume_backup_copy",
+    "volume_backup_restore",
+)
+"""Kinds of tasks that copy disks between a node and a backup destination. A node runs a limited number of them."""
 NOT_CANCELLABLE_TASK_KINDS = ("volume_delete",)
 """Kinds of tasks that were already reported as done, so they must be carried out."""
 

@@ -2,6 +2,7 @@
 
 from datetime import datetime
 from decimal import Decimal
+from typing import TYPE_CHECKING
 
 from sqlalchemy import ForeignKey, Index, Numeric, String
 from sqlalchemy.orm import Mapped, foreign, mapped_column, relationship
@@ -11,6 +12,9 @@ from panel.models.accounts import Account
 from panel.models.hypervisors import HypervisorGroup, Storage
 from panel.models.instances import Instance
 from panel.models.tasks import Task
+
+if TYPE_CHECKING:
+    from panel.models.instance_backups import InstanceBackup
 
 
 class VolumePlanGroup(TimestampMixin, Model):
@@ -92,6 +96,15 @@ class Volume(TimestampMixin, Model):
     snapshots: Mapped[list["VolumeSnapshot"]] = relationship(
         back_populates="volume", cascade="all, delete-orphan", order_by="VolumeSnapshot.id", passive_deletes=True
     )
+
+    backups: Mapped[list["InstanceBackup"]] = relationship(
+        primaryjoin="""and_(foreign(InstanceBackup.volume_id) == Volume.id,
+                            InstanceBackup.account_id == Volume.account_id,
+                            InstanceBackup.missing_confirmed_at.is_(None))""",
+        order_by="InstanceBackup.id",
+        viewonly=True,
+    )
+    """Those that its owner sees."""
 
     @property
     def pending(self) -> Task | None:

@@ -66,6 +66,22 @@ class SystemSettings(In):
     impersonation_expires_in = Int(
         60, 3600, load_default=3600, **describe("Default lifetime of an impersonation in seconds.", 3600)
     )
+    backup_tasks_per_hypervisor = Int(
+        1,
+        64,
+        load_default=2,
+        **describe("Maximum number of backups and restores that run on a hypervisor at the same time.", 2),
+    )
+    backup_bandwidth_per_hypervisor = Int(
+        0,
+        100_000,
+        load_default=0,
+        **describe(
+            "MiB per second at which all backups and restores of a hypervisor together read and write disks, in equal "
+            "parts. 0: unlimited.",
+            200,
+        ),
+    )
     billing_enabled = Bool(
         load_default=False,
         **describe(

@@ -6,6 +6,7 @@ from panel.schemas.base import Bool, In, Int, Name, Number, Out, PageQuery, Patc
 
 EXAMPLE_ID = "0199c0a8-7d3e-7c4e-9d3c-0d2f8a5b6c7d"
 VOLUME_STATUSES = ("pending", "available", "attached", "deleting", "failed")
+BACKUP_STATUSES = ("creating", "available", "deleting", "failed")
 SNAPSHOT_STATUSES = ("creating", "available", "restoring", "deleting", "failed")
 
 
@@ -17,6 +18,47 @@ class VolumeSnapshotOut(Out):
     size = fields.Integer(attribute="bytes", **describe("Size in bytes.", 10737418240))
     error = fields.String(allow_none=True, **describe("Why the last attempt failed.", None))
     created_at = Time(**describe("When it was requested.", "2026-01-02T03:04:05.678Z"))
+
+
+class VolumeBackupOut(Out):
+    id = fields.String(**describe("Backup id.", EXAMPLE_ID))
+    name = fields.String(**describe("Name.", "before the upgrade"))
+    status = fields.String(
+        attribute="volume_status", validate=validate.OneOf(BACKUP_STATUSES), **describe("Current status.", "available")
+    )
+    size = fields.Integer(**describe("Bytes that it added to the destination.", 5242880))
+    backup_type = fields.String(
+        validate=validate.OneOf(("full", "incremental")),
+        **describe("`full`, or `incremental` if only changes were read. Each can be restored alone.", "incremental"),
+    )
+    consistency = fields.String(
+        allow_none=True,
+        validate=validate.OneOf(("filesystem", "crash", "stopped")),
+        **describe(
+            "`filesystem`: frozen by the guest agent. `crash`: as after a power failure. `stopped`: no guest used it.",
+            "filesystem",
+        ),
+    )
+    damaged = fields.Boolean(**describe("Whether a verification found content that cannot be read.", False))
+    verified_at = Time(allow_none=True, **describe("When all of its content was last found intact.", None))
+    error = fields.String(allow_none=True, **describe("Why it failed.", None))
+    created_at = Time(**describe("When it was requested.", "2026-01-02T03:04:05.678Z"))
+
+
+class VolumeBackupRow(VolumeBackupOut):
+    volume_id = fields.String(**describe("The volume, which may be deleted.", EXAMPLE_ID))
+    volume_name = fields.String(**describe("Name of the volume.", "data"))
+    volume_deleted = fields.Boolean(**describe("Whether the volume was deleted.", False))
+    backup_storage_id = fields.String(attribute="destination_id", **describe("The destination.", EXAMPLE_ID))
+    destination_name = fields.String(**describe("Name of the destination.", "backups-1"))
+
+
+class AdminVolumeBackupRow(VolumeBackupRow):
+    account_id = fields.String(**describe("The owner.", EXAMPLE_ID))
+    owner = fields.String(attribute="owner_email", **describe("Email address of the owner.", "ada@example.com"))
+    missing_confirmed_at = Time(
+        allow_none=True, **describe("When it was not found in the destination, so that customers do not see it.", None)
+    )
 
 
 class PendingOut(Out):
@@ -46,6 +88,7 @@ class VolumeOut(Out):
         **describe("The last requested operation, until it is complete; otherwise null."),
     )
     snapshots = fields.List(fields.Nested(VolumeSnapshotOut), **describe("Its snapshots, oldest first."))
+    backups = fields.List(fields.Nested(VolumeBackupOut), **describe("Its backups, oldest first."))
     created_at = Time(**describe("When it was created.", "2026-01-02T03:04:05.678Z"))
     updated_at = Time(**describe("When it last changed.", "2026-01-02T03:04:05.678Z"))
 
@@ -99,6 +142,24 @@ class VolumeSnapshotIn(In):
         load_default=None,
         allow_none=True,
         **describe("Name, unique in the volume.", "before-upgrade"),
+    )
+
+
+class VolumeBackupIn(In):
+    name = Name(
+        minimum=0,
+        load_default=None,
+        allow_none=True,
+        **describe("Name. Defaults to the volume's name and the time.", "before the upgrade"),
+    )
+
+
+class AdminVolumeBackupIn(VolumeBackupIn):
+    destination_id = Text(
+        maximum=36,
+        load_default=None,
+        allow_none=True,
+        **describe("A destination that is enabled for the volume's hypervisor.", EXAMPLE_ID),
     )
 
 

@@ -147,10 +147,12 @@ def restrict_microvm_images(access: Access) -> ColumnElement[bool]:
 
 
 def restrict_instance_backups(access: Access) -> ColumnElement[bool]:
-    """The instance is or was visible to the member."""
+    """The instance or volume is or was visible to the member."""
     return or_(
         InstanceBackup.instance_id.in_(access.select_granted_ids()),
         InstanceBackup.instance_id.in_(select(Instance.id).where(access.visible_rows(Instance))),
+        InstanceBackup.volume_id.in_(access.select_granted_ids()),
+        InstanceBackup.volume_id.in_(select(Volume.id).where(access.visible_rows(Volume))),
     )
 
 

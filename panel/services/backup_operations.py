@@ -6,23 +6,26 @@ from panel.core.db import lock_row, session
 from panel.core.errors import Conflict, NotFound
 from panel.core.messages import message
 from panel.models import Instance, InstanceBackup, Task
-from panel.models.tasks import OPEN_STATUSES
+from panel.models.tasks import BACKUP_TRANSFER_TASK_KINDS, OPEN_STATUSES
 from panel.services import tasks
 
-OPERATION_KINDS = ("backup_create", "backup_restore", "backup_restore_new", "backup_delete")
-QUEUED_KINDS = ("backup_create", "backup_restore", "backup_restore_new")
+OPERATION_KINDS = (*BACKUP_TRANSFER_TASK_KINDS, "backup_delete")
 MAX_RECONCILED_PER_RUN = 100
+RECORDING_PROGRESS = 95
+"""Progress of a backup or restore from which it is done, but not recorded as done."""
 
 
 def select_queue(instance: Instance | None = None) -> Select[Task]:
     """Select the open backups and restores, of one instance or of all, the oldest first."""
-    query = select(Task).where(Task.kind.in_(QUEUED_KINDS), Task.status.in_(OPEN_STATUSES)).order_by(Task.id)
+    query = (
+        select(Task).where(Task.kind.in_(BACKUP_TRANSFER_TASK_KINDS), Task.status.in_(OPEN_STATUSES)).order_by(Task.id)
+    )
     return query.where(Task.resource_id == instance.id) if instance else query
 
 
 def get_queued(task_id: str) -> Task:
     """Return the task of a backup or restore, also one that has ended."""
-    task = session.scalar(select(Task).where(Task.id == task_id, Task.kind.in_(QUEUED_KINDS)))
+    task = session.scalar(select(Task).where(Task.id == task_id, Task.kind.in_(BACKUP_TRANSFER_TASK_KINDS)))
     if task is None:
         raise NotFound(message("No such backup job."))
     return task
@@ -36,11 +39,17 @@ def get_operation(operation_id: str) -> Task:
 
 
 def revoke(task: Task) -> bool:
-    """Revoke an operation that no worker has begun, so that it never runs. Raise `operation_live` while it runs. Return
-    False when it has ended."""
+    """Revoke an operation that no worker has begun, so that it never runs. Raise `operation_live` while it runs, and
+    `remote_done_callback_unconfirmed` when only its record is missing. Return False when it has ended."""
     task = lock_row(Task, task.id) or task
     if not task.open:
         return False
+    if task.kind in BACKUP_TRANSFER_TASK_KINDS and task.progress >= RECORDING_PROGRESS:
+        raise Conflict(
+            message("The operation is done, but not recorded yet. A worker records it within minutes."),
+            reason="remote_done_callback_unconfirmed",
+            extra={"state": task.status},
+        )
     if task.worker or task.status == "running":
         raise Conflict(message("The operation is running."), reason="operation_live", extra={"state": task.status})
     if task.cancel_requested_at is None:

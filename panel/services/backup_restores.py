@@ -11,7 +11,8 @@ from panel.core.errors import Conflict, Invalid, Problem
 from panel.core.messages import message
 from panel.core.task_kinds import task_kind
 from panel.models import Disk, Hypervisor, Image, Instance, InstanceBackup, Task
-from panel.services import image_captures
+from panel.models.tasks import BACKUP_TRANSFER_TASK_KINDS
+from panel.services import image_captures, settings
 from panel.services.instance_backups.read import BEING_DELETED_MESSAGE
 from panel.services.instances import blockers
 from panel.services.state_machine import ensure_allowed, make_problem
@@ -21,8 +22,6 @@ task_kind("backup_restore_revert", "Return to the disks before the restore")
 task_kind("backup_image", "Image from a backup")
 
 BYTES_PER_GIB = 1024**3
-NODE_TASK_KINDS = ("backup_create", "backup_restore", "backup_restore_new")
-"""Kinds of tasks that copy disks between a node and a destination."""
 
 
 @dataclass(frozen=True)
@@ -145,9 +144,9 @@ def ensure_node_available(hypervisor: Hypervisor) -> None:
     """Raise when the node is not up, or copies as many disks as it may at the same time."""
     ensure_node_up(hypervisor)
     running = select(func.count()).where(
-        Task.hypervisor_id == hypervisor.id, Task.status == "running", Task.kind.in_(NODE_TASK_KINDS)
+        Task.hypervisor_id == hypervisor.id, Task.status == "running", Task.kind.in_(BACKUP_TRANSFER_TASK_KINDS)
     )
-    if session.scalars(running).one() >= hypervisor.max_tasks:
+    if session.scalars(running).one() >= min(hypervisor.max_tasks, settings.get().backup_tasks_per_hypervisor):
         raise Conflict(
             message("The hypervisor is busy with other backups. Try again later."), reason="hypervisor_backup_busy"
         )

@@ -125,7 +125,7 @@ def ensure_no_open_copy(instance: Instance) -> None:
     """Raise while an image of the instance is being captured or a backup made, which read the disks where they are."""
     query = select(Task.id).where(
         Task.resource_id == instance.id,
-        Task.kind.in_(("image_capture", "backup_create")),
+        Task.kind.in_(("image_capture", "backup_create", "volume_backup")),
         Task.status.in_(OPEN_STATUSES),
     )
     if session.scalar(query.limit(1)):

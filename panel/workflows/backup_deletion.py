@@ -16,12 +16,13 @@ DISPATCH_TIMEOUT_SECONDS = 2
 
 
 def delete(backup, *, actor):
-    """Delete one backup. Raise `delete_not_dispatched` (422) when nothing was done, or `delete_dispatch_unconfirmed`
-    (503) when the outcome is not known."""
+    """Delete one backup and return the task. Raise `delete_not_dispatched` (422) when nothing was done, or
+    `delete_dispatch_unconfirmed` (503) when the outcome is not known."""
     task_id = instance_backups.claim(backup, actor=actor).id
     wait_until_dispatched([task_id])
     if problem := instance_backups.get_outcome_error(task_id):
         raise problem
+    return session.get_one(Task, task_id)
 
 
 def delete_all(ids, backups, *, actor, is_missing_refused):

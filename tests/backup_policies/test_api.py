@@ -79,7 +79,7 @@ def test_gfs_needs_a_rule(refuse, create_policy):
 
 @pytest.mark.parametrize(("rule", "maximum"), RULE_MAXIMA.items())
 def test_maxima_of_rules(refuse, create_policy, rule, maximum):
-    """POL-07 to POL-12"""
+    """POL-07, POL-08, POL-09, POL-10, POL-11, POL-12"""
     assert refuse(name="p", retention_mode="gfs", **{rule: maximum + 1}) == [rule]
     assert refuse(name="p", retention_mode="gfs", **{rule: -1}) == [rule]
     assert create_policy(retention_mode="gfs", **{rule: maximum})[rule] == maximum

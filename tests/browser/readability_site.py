@@ -108,7 +108,7 @@ class ReadabilitySite:
         profiles.create(hypervisor_id=self.app.cast.node.id)
         place = {"location_id": instance.group_id, "image_id": image.id}
         microvm = microvms.create(owner, name=LONG_NAME, actor=owner.email, **place)
-        backup, policy = create_backups(owner, instance)
+        backup, policy = create_backups(owner, instance, volume)
         session.commit()
         yield "restore", f"/backups/{backup.id}/restore"
         yield "backup image", f"/backups/{backup.id}/image"
@@ -135,8 +135,9 @@ class ReadabilitySite:
         session.expire_all()
 
 
-def create_backups(owner, instance):
-    """Create backups in every state, which no storage has. Return a complete one, and the instance's policy."""
+def create_backups(owner, instance, volume):
+    """Create backups of both in every state, which no storage has. Return a complete one of the instance, and its
+    policy."""
     policy = backup_policies.create(owner, **DEFAULTS | {"name": LONG_NAME, "retention_mode": "gfs", "keep_daily": 7})
     policy.failures, policy.last_error = 2, LONG_NAME
     backup_policies.attach(policy, instance)
@@ -157,10 +158,9 @@ def create_backups(owner, instance):
     }
     disks = [{"id": disk.id, "name": disk.name, "position": 0, "size": disk.size * 2**30} for disk in instance.disks]
     done = {"status": "complete", "chain_reason": "previous_missing", "consistency": "crash", "disks": disks}
-    backups = [
-        InstanceBackup(**shared, **values)
-        for values in (done, done | {"delete_claimed_at": clock.now()}, {"status": "failed", "error": LONG_NAME}, {})
-    ]
+    states = done, done | {"delete_claimed_at": clock.now()}, {"status": "failed", "error": LONG_NAME}, {}
+    of_volume = shared | {"instance_id": "", "volume_id": volume.id, "policy_id": None}
+    backups = [InstanceBackup(**resource, **values) for resource in (shared, of_volume) for values in states]
     backups[0].protected = True
     session.add_all(backups)
     session.flush()

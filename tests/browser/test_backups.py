@@ -86,3 +86,35 @@ def test_backup_is_made_restored_and_scheduled(page, running_installation, desti
     page.keyboard.press("Space")
     page.keyboard.press("Enter")
     expect(page.locator("#detach")).to_contain_text(name)
+
+
+def test_volume_is_backed_up_and_restored(page, running_installation, destination, screenshot):
+    token, customer = running_installation.run_panel("token", "admin").strip(), running_installation.customer
+
+    def call_admin(path, body):
+        status, answer = running_installation.call("POST", f"/api/v1{path}", body, token)
+        assert status < 300, answer
+        return answer["data"]
+
+    call_admin("/system/settings", {"billing_enabled": True})
+    group = call_admin("/volume/plan-groups", {"name": "ssd"})["id"]
+    plan = call_admin("/volume/plans", {"name": "small", "volume_plan_group_id": group, "size": 1})["id"]
+    [location] = customer.call("GET", "/api/storage/volumes/create")["hypervisor_groups"]
+    body = {"name": "data", "volume_plan_id": plan, "hypervisor_group_id": location["id"]}
+    volume = customer.call("POST", "/api/storage/volumes", body)["volume"]["id"]
+    sign_in(page, running_installation, CUSTOMER)
+    page.goto(f"{running_installation.url}/volumes/{volume}")
+    expect(page.get_by_text("Available", exact=True)).to_be_visible()
+    page.get_by_role("button", name="Back up now").click()
+    row = page.get_by_role("row", name=re.compile("data 20"))
+    expect(row).to_contain_text("Complete")
+    screenshot("volume")
+    row.get_by_role("button", name=re.compile("Actions for data")).click()
+    expect(row.get_by_role("link", name="Create volume from backup")).to_be_visible()
+    screenshot("menu")
+    row.get_by_role("button", name="Restore").click()
+    page.get_by_role("dialog").get_by_role("button", name="Restore").click()
+    expect(page.locator("#toasts")).to_contain_text("Restore requested.")
+    page.goto(f"{running_installation.url}/volumes/backups")
+    expect(page.get_by_role("row", name=re.compile("data 20"))).to_contain_text("Complete")
+    screenshot("list")

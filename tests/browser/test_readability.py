@@ -27,6 +27,7 @@ CUSTOMER_PATHS = [
     "/search?q=a",
     "/volumes",
     "/volumes/new",
+    "/volumes/backups",
     "/images",
     "/isos",
     "/isos/new",

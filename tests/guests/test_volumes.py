@@ -1,5 +1,8 @@
 """Volumes of a real guest: attached and detached while it runs, with a snapshot taken in use and restored."""
 
+import json
+import subprocess
+
 import pytest
 
 from tests.support.waiting import wait_until
@@ -79,3 +82,73 @@ def test_volume_delete_during_power_off_completes(lab, saved_instance, hyperviso
     wait_until(lambda: not find_volumes_on_node(), "the end of the disk")
     assert lab.installation.call("GET", path, token=lab.token)[0] == 404
     lab.wait_for_state(guest, "stopped")
+
+
+def test_volume_in_use_is_backed_up_in_increments(lab, saved_instance, tmp_path, hypervisor):
+    """Its backups and those of the guest continue from checkpoints of the same machine, also after a detach."""
+    import libvirt
+
+    lab.call_admin("POST", "/system/settings", {"billing_enabled": True})
+    guest, config = saved_instance.restore(), {"path": str(tmp_path / "backups")}
+    place = {"name": "of volumes", "storage_type": "local", "config": config}
+    storage_id = lab.call_admin("POST", "/hypervisor/backup-storages", place)["storage_id"]
+    group = lab.call_admin("POST", "/volume/plan-groups", {"name": "backed-up"})["id"]
+    plan = lab.call_admin("POST", "/volume/plans", {"name": "small", "volume_plan_group_id": group, "size": 1})["id"]
+    body = {"name": "data", "volume_plan_id": plan, "hypervisor_group_id": lab.location}
+    path = f"/api/storage/volume/{lab.call('POST', '/api/storage/volumes', body)['volume']['id']}"
+    ip, backups_path = guest["primary_public_ip"]["ip"], f"/api/instance/{guest['id']}/backups"
+    run = lambda command: lab.ssh(ip, command).strip()  # noqa: E731
+    show = lambda: lab.call("GET", path)["volume"]  # noqa: E731
+
+    def back_up():
+        lab.wait_for_task(lab.call("POST", f"{path}/backup", {})["queue"]["id"])
+        row = show()["backups"][-1]
+        assert row["status"] == "available", row["error"]
+        return row
+
+    def back_up_guest():
+        lab.call("POST", backups_path, {"backup_type": "incremental"})
+        wait_until(lambda: lab.call("GET", backups_path)["data"][0]["status"] != "creating", "the backup")
+        row = lab.call("GET", backups_path)["data"][0]
+        assert row["status"] == "complete", row["error"]
+        return row["backup_type"]
+
+    def attach():
+        serial = lab.call("POST", f"{path}/attach", {"instance_id": guest["id"]})["volume"]["dev"].rpartition("-")[2]
+        wait_until(lambda: run("cat /sys/block/vdb/serial 2>/dev/null; true") == serial, "the volume in the guest")
+
+    def detach():
+        lab.call("POST", f"{path}/detach")
+        wait_until(lambda: show()["pending"] is None and show()["instance_id"] is None, "the detach")
+
+    def list_bitmaps():
+        pool = libvirt.open(hypervisor.uri).storagePoolLookupByName("default")
+        [name] = [name for name in pool.listVolumes() if name.startswith("v") and name.endswith(".qcow2")]
+        file = pool.storageVolLookupByName(name).path()
+        info = json.loads(subprocess.check_output(["qemu-img", "info", "--output=json", file]))
+        return info["format-specific"]["data"].get("bitmaps", [])
+
+    wait_until(lambda: show()["status"] == "available", "the volume")
+    attach()
+    run("mke2fs -q /dev/vdb; mkdir -p /data; mount /dev/vdb /data; echo one > /data/file; sync")
+    assert (back_up_guest(), back_up()["backup_type"]) == ("full", "full")
+    run("echo two > /data/file; sync")
+    assert back_up_guest() == "incremental"
+    second = back_up()
+    assert (second["backup_type"], second["consistency"]) == ("incremental", "filesystem")
+    run("echo three > /data/file; umount /data")
+    detach()
+    assert list_bitmaps() == []
+    assert (back_up()["backup_type"], back_up_guest()) == ("full", "incremental")
+    lab.wait_for_task(lab.call("POST", f"{path}/backup/{second['id']}/restore", {"mode": "in_place"})["queue"]["id"])
+    attach()
+    assert run("mount /dev/vdb /data; cat /data/file") == "two"
+    assert [back_up()["backup_type"], back_up_guest(), back_up()["backup_type"]] == [
+        "full",
+        "incremental",
+        "incremental",
+    ]
+    run("umount /data")
+    detach()
+    lab.call("DELETE", path)
+    lab.call_admin("PATCH", f"/hypervisor/backup-storage/{storage_id}", {"enabled": False})

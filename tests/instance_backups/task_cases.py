@@ -2,6 +2,7 @@
 
 KINDS_TESTED_HERE = {
     "backup_create",
+    "backup_chain_reset",
     "backup_delete",
     "backup_collect_garbage",
     "backup_verify",

@@ -147,6 +147,33 @@ def test_reset_chain_of_one_disk_reads_only_that_disk_once(api_as, back_up, mach
     }
 
 
+def test_reset_that_the_node_refuses_changes_nothing(api_as, back_up, machine, node):
+    """BAK-59"""
+    back_up(backup_type="incremental")
+    reset = f"/api/v1/instance/{machine.id}/backup/rbs-chain/reset"
+    for kind, status, reason in (("refuse", 409, "hypervisor_refused"), ("lost-answer", 503, "hypervisor_unreachable")):
+        node.fault("delete_checkpoints", kind, 1)
+        answer = api_as("admin", "POST", reset, json={})
+        assert (answer.status_code, answer.json["reason"]) == (status, reason)
+    assert back_up(backup_type="incremental")["chain_reason"] == "no_checkpoint", "the lost answer was of a deletion"
+    node.fault("delete_checkpoints", "refuse", 1)
+    api_as("admin", "POST", reset, json={})
+    assert back_up(backup_type="incremental")["backup_type"] == "incremental"
+
+
+def test_reset_of_stopped_instance_does_not_start_it(api_as, back_up, machine, node, path, run_tasks):
+    back_up(backup_type="incremental")
+    api_as("owner", "POST", f"{path}/power/poweroff")
+    run_tasks()
+    node.fault("delete_checkpoints", "refuse", 1)
+    reset = api_as("admin", "POST", f"/api/v1/instance/{machine.id}/backup/rbs-chain/reset", json={})
+    assert reset.status_code == 200
+    node.clear()
+    api_as("owner", "POST", f"{path}/power/start")
+    run_tasks()
+    assert back_up(backup_type="incremental")["chain_reason"] == "chain_reset"
+
+
 def test_reset_chain_needs_the_node(api_as, machine, destination, cast):
     """BAK-60"""
     cast.node.status = "down"

@@ -217,7 +217,7 @@ def test_parent_of_remaining_backups(api_as, path, back_up, find_backup):
 
 
 def test_bulk_deletion_answers_each_backup(api_as, path, back_up, machine):
-    """BLK-01 to BLK-05, BLK-07, BLK-08, BLK-13, BLK-15"""
+    """BLK-01, BLK-02, BLK-03, BLK-04, BLK-05, BLK-07, BLK-08, BLK-13, BLK-15"""
     good, protected = back_up(), back_up()
     api_as("owner", "PATCH", f"{path}/backup/{protected['id']}/protected", json={"protected": True})
     for caller, prefix in (("owner", path), ("admin", "/api/v1")):

@@ -129,6 +129,22 @@ def test_appliances_are_left_out_for_customers(api_as, back_up, machine, list_na
     session.commit()
 
 
+def test_scopes_of_tokens(api_as, add_row, cast):
+    """BAK-21, BAK-22"""
+    rows = [add_row("one"), add_row("two")]
+    for name, scope in (("account", "account:read"), ("reads", "instances:read"), ("writes", "instances:write")):
+        answer = api_as("owner", "POST", "/api/api-tokens", json={"name": name, "scopes": [scope]})
+        cast.tokens[name] = answer.json["token"]
+    lists = {name: api_as(name, "GET", "/api/backups").status_code for name in ("account", "reads", "writes")}
+    assert lists == {"account": 403, "reads": 200, "writes": 403}
+    requests = ("DELETE", f"/api/backup/{rows[0].id}", {}), ("POST", "/api/backups/destroy", {"backups": [rows[1].id]})
+    for method, path, body in requests:
+        for name in ("account", "reads"):
+            assert api_as(name, method, path, json=body).status_code == 403
+        assert api_as("writes", method, path, json=body).status_code != 403
+    assert [api_as("reads", "GET", f"/api/backup/{row.id}").status_code for row in rows] == [404, 404]
+
+
 def test_lists_need_a_constant_number_of_queries(api_as, add_row, machine, queries):
     def count(caller, path):
         queries.clear()

@@ -1,9 +1,11 @@
 """The queue of backups, and reconciling operations whose outcome is not known."""
 
 import pytest
+from sqlalchemy.exc import OperationalError
 
 from panel.core.db import session
 from panel.models import Task
+from tests.support.worker_faults import requeue_to_new_worker
 from worker.backups.errors import TargetFailed
 from worker.backups.targets import LocalTarget
 from worker.tasks import instance_backups as worker_tasks
@@ -114,6 +116,29 @@ def test_running_operation_is_live(api_as, path, destination, reconcile):
         "operation_live",
         {"state": "running"},
     )
+
+
+def test_operation_without_its_record_is_not_revoked(api_as, path, destination, reconcile, run_tasks, monkeypatch):
+    """REC-05"""
+    api_as("owner", "POST", f"{path}/backups")
+    task = session.query(Task).filter_by(kind="backup_create").one()
+
+    def lose_database(*_, **__):
+        raise OperationalError("UPDATE", {}, Exception("no connection"))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(worker_tasks, "record_point", lose_database)
+        run_tasks()
+    answer = reconcile(task)
+    assert (answer.status_code, answer.json["reason"], answer.json["data"]) == (
+        409,
+        "remote_done_callback_unconfirmed",
+        {"state": "running"},
+    )
+    assert requeue_to_new_worker(task).status == "completed"
+    assert reconcile(task).json["data"]["state"] == "done"
+    [row] = api_as("owner", "GET", f"{path}/backups").json["data"]
+    assert row["created"] is True
 
 
 def test_unknown_operation_is_not_found(reconcile, machine):

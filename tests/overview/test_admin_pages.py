@@ -35,6 +35,7 @@ from panel.services import (
     subnets,
     unmanaged_machines,
     volume_plans,
+    volumes,
     workers,
 )
 from panel.services.instance_backups.create import get_or_create_repository
@@ -79,6 +80,8 @@ def page_ids(cast, deployed):
     networks = ip_sets.create(cast.owner, name="offices", ip_version="ipv4")
     plan = volume_plans.create(volume_plans.create_group(name="ssd"), name="small", size=1, price=1)
     session.commit()
+    body = {"name": "data", "volume_plan_id": plan.id, "hypervisor_group_id": cast.location.id}
+    volume = volumes.create(cast.owner, actor="test", **body)
     iso = Iso(name="rescue", filename="rescue.iso", url="https://example.com/rescue.iso")
     deployment = DockerDeployment(instance_id=deployed.id, app_slug="nginx", app_name="nginx", project_name="nginx-1")
     session.add_all([iso, deployment])
@@ -89,6 +92,7 @@ def page_ids(cast, deployed):
         "instance_id": instance.id,
         "iso_id": iso.id,
         "account_id": cast.owner.id,
+        "volume_id": volume.id,
         "hypervisor_id": cast.node.id,
         "machine_id": UNMANAGED_ID,
         "storage_id": session.scalar(select(Storage.id)),

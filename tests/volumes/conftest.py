@@ -3,6 +3,7 @@
 import orjson
 import pytest
 
+from tests.support.backups import destination, folder, inline_workers  # noqa: F401  (fixtures)
 from tests.support.running_machine import machine  # noqa: F401  (fixtures)
 from tests.support.volumes import billing_enabled, call_storage_api, plans, volume, volume_body  # noqa: F401  (fixtures)
 from tests.support.worker_faults import fault_at, kill_worker_at  # noqa: F401  (fixtures)

@@ -12,6 +12,7 @@ import structlog
 
 from panel.core import clock
 from worker.backups.errors import Damaged
+from worker.backups.firmware_states import pack_state
 from worker.backups.manifests import NAME_BYTES, TABLE_CHUNKS, ZERO_CHUNK, DiskEntry, Manifest
 from worker.backups.rate_limit import RateLimit
 from worker.backups.stores import PointStore, StoreWriter
@@ -44,6 +45,8 @@ class BackupRequest:
     """Names of disks that are read completely, although the others are not."""
     bytes_per_second: int = 0
     """How fast the disks may be read; 0 is unlimited."""
+    firmware_machine_id: str | None = None
+    """The machine whose state of firmware and TPM is stored as well."""
 
     @property
     def checkpoint(self) -> str:
@@ -71,6 +74,7 @@ def make_point(node: NodeDriver, repository: PointStore, request: BackupRequest,
     checkpoint = previous_checkpoint = request.previous.checkpoint if request.previous else None
     try:
         with repository.open_writer(request.point) as writer:
+            firmware = pack_state(node.read_firmware_state(of)) if (of := request.firmware_machine_id) else {}
             with run_job(node, request, previous_checkpoint, progress) as job:
                 created_at = clock.now()
                 entries = DiskBackups(node, repository, writer, request, job, progress).run()
@@ -82,6 +86,7 @@ def make_point(node: NodeDriver, repository: PointStore, request: BackupRequest,
                 checkpoint=job.checkpoint or previous_checkpoint,
                 parent=request.previous.point if request.previous else None,
                 machine=request.machine,
+                firmware=firmware,
                 statistics=writer.statistics,
             )
             writer.commit(manifest)

@@ -70,6 +70,8 @@ class Manifest:
     """The point whose content was taken over where the disks had not changed; for information only."""
     machine: dict[str, Any] = field(default_factory=dict)
     """The caller's description of the machine."""
+    firmware: dict[str, str] = field(default_factory=dict)
+    """The state of the machine's firmware and TPM, as `pack_state` returns it."""
     statistics: PointStatistics = field(default_factory=PointStatistics)
 
     def find_disk(self, name: str) -> DiskEntry | None:

@@ -60,6 +60,7 @@ def run(options: argparse.Namespace) -> None:
         fields = asdict(manifest)
         for disk in fields["disks"]:
             del disk["tables"]
+        fields["firmware"] = sorted(manifest.firmware)
         print(json.dumps(fields, indent=2))
         return
     disk = manifest.find_disk(options.disk)

@@ -10,6 +10,8 @@ from sqlalchemy.orm import aliased
 from panel.core import clock, jobs
 from panel.core.db import lock_row, session, with_lock
 from panel.models import Hypervisor, Task
+from panel.models.tasks import BACKUP_TRANSFER_TASK_KINDS
+from panel.services import settings
 from worker.engine.registry import TASK_TYPES
 
 log = structlog.get_logger()
@@ -59,7 +61,21 @@ def can_begin(row: Task, others: Collection[Task]) -> bool:
         return True
     if any(other.worker and has_conflict(row, other) for other in others):
         return False
+    if row.kind in BACKUP_TRANSFER_TASK_KINDS and not can_transfer(row):
+        return False
     return row.lock == "light" or row.hypervisor_id is None or not is_at_capacity(row.hypervisor_id)
+
+
+def can_transfer(row: Task) -> bool:
+    """Return whether a backup or restore may begin: the volume's task before it has ended, for which it would wait
+    while it counts, and the node runs fewer of them than it may."""
+    earlier = select(Task.id).where(Task.id == row.arguments.get("after"), TASK_IS_OPEN)
+    if session.scalar(earlier) is not None:
+        return False
+    lock_hypervisor(row.hypervisor_id)
+    conditions = Task.hypervisor_id == row.hypervisor_id, Task.status == "running"
+    running = select(func.count()).where(*conditions, Task.kind.in_(BACKUP_TRANSFER_TASK_KINDS))
+    return session.scalars(running).one() < settings.get().backup_tasks_per_hypervisor
 
 
 def has_conflict(row: Task, other: Task) -> bool:
@@ -92,9 +108,13 @@ def take_over_rollback(row: Task, others: Collection[Task]) -> None:
             )
 
 
-@cache
 def select_runnable() -> Select[str]:
     """Select the queued tasks that probably can begin, oldest first. A claim checks more closely."""
+    return select_runnable_within(settings.get().backup_tasks_per_hypervisor)
+
+
+@cache
+def select_runnable_within(transfer_limit: int) -> Select[str]:
     other = aliased(Task)
     locks_conflict = or_(
         Task.lock.in_(EXCLUSIVE_LOCKS),
@@ -105,7 +125,13 @@ def select_runnable() -> Select[str]:
     hypervisors = select(Hypervisor.id).join(Task).where(TASK_IS_OPEN, Task.status == "running", Task.lock != "light")
     full_ids = hypervisors.group_by(Hypervisor.id).having(func.count() >= Hypervisor.max_tasks).correlate(None)
     has_capacity = or_(Task.lock == "light", Task.hypervisor_id.is_(None), Task.hypervisor_id.not_in(full_ids))
-    can_run = or_(Task.cancel_requested_at.is_not(None), and_(~is_blocked, has_capacity))
+    is_transfer = Task.kind.in_(BACKUP_TRANSFER_TASK_KINDS)
+    transferring = select(Task.hypervisor_id).where(
+        TASK_IS_OPEN, Task.status == "running", is_transfer, Task.hypervisor_id.is_not(None)
+    )
+    busy_ids = transferring.group_by(Task.hypervisor_id).having(func.count() >= transfer_limit).correlate(None)
+    may_transfer = or_(~is_transfer, Task.hypervisor_id.not_in(busy_ids))
+    can_run = or_(Task.cancel_requested_at.is_not(None), and_(~is_blocked, has_capacity, may_transfer))
     return select(Task.id).where(TASK_IS_OPEN, Task.status == "queued", can_run).order_by(Task.queued_at)
 
 
@@ -120,12 +146,24 @@ def has_no_queued(row: Task) -> bool:
     return session.connection().scalar(select_queued(), {"resource_id": row.resource_id}) is None
 
 
+def frees_capacity(row: Task) -> bool:
+    """Return whether other tasks of the node may begin when this one has ended."""
+    return row.lock != "light" or row.kind in BACKUP_TRANSFER_TASK_KINDS
+
+
+def can_block_others(row: Task) -> bool:
+    """Return whether tasks may wait for this one. That of a volume may be a task of an instance."""
+    return frees_capacity(row) or row.resource_type == "volume" or not has_no_queued(row)
+
+
 def notify_waiting(row: Task) -> None:
     """Notify for tasks that may have waited for this one, at most three."""
-    condition = Task.resource_id == row.resource_id
-    if row.lock == "light" and has_no_queued(row):
+    if not can_block_others(row):
         return session.commit()
-    if row.lock != "light" and row.hypervisor_id:
+    condition = Task.resource_id == row.resource_id
+    if row.resource_type == "volume":
+        condition = or_(condition, Task.arguments["after"].as_string() == row.id)
+    if frees_capacity(row) and row.hypervisor_id:
         condition = or_(condition, Task.hypervisor_id == row.hypervisor_id)
     waiting = session.scalars(select_runnable().where(condition).limit(3)).all()
     session.commit()

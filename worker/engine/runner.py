@@ -222,7 +222,7 @@ def finish(work: TaskContext, status: str, **values: Any) -> None:
     work.update(status=status, worker=None, finished_at=clock.now(), secret=None, **values)
     # Query before the commit, while the row is locked: a claim that found this task running is over by then, so its
     # task is found here, and a later claim waits for the commit.
-    work.nothing_queued = work.task.lock == "light" and claiming.has_no_queued(work.task)
+    work.nothing_queued = not claiming.can_block_others(work.task)
     session.commit()
     log.info("task_ended", status=status)
 

@@ -802,6 +802,20 @@ class NodeDriver(ABC):
         replaced, so the caller must make sure that no machine runs on it. An exception of `content` or `progress` ends
         the transfer and is raised here. After failure there is no disk of that name."""
 
+    # --- state beside the disks
+
+    @abstractmethod
+    def read_firmware_state(self, machine_id: str) -> dict[str, bytes]:
+        """Return what the node stores of the machine beside its disks: `nvram`, the variables of its firmware, and
+        `tpm`, the state of its TPM. What its definition does not have, or it did not need yet, is left out. The machine
+        may be on."""
+
+    @abstractmethod
+    def write_firmware_state(self, machine_id: str, state: dict[str, bytes]) -> None:
+        """After success the machine has this state, as `read_firmware_state` returned it for any machine with the same
+        settings. What is not in `state` stays. Raises `Refused` when the machine is on. After another failure a part
+        may be missing: the call is to be repeated."""
+
     # --- inside the guest
 
     @abstractmethod

@@ -6,6 +6,7 @@ then a failure deletes the new disks. When the machine was powered off already, 
 the definition is not a rollback step, because it is made of rows.
 """
 
+import json
 import os
 from dataclasses import replace
 
@@ -15,15 +16,18 @@ from panel.core.errors import Invalid, NotFound
 from panel.core.messages import message
 from panel.models import Image
 from panel.services import instances
+from panel.services.backup_operations import RECORDING_PROGRESS
 from panel.services.docker_deployments import state_reports as docker_deployments
 from panel.services.instances import state_reports
 from panel.services.media import image_files
-from worker.backups.restoring import StoredDisk, restore_disk
+from worker.backups.firmware_states import pack_state, unpack_state
+from worker.backups.restoring import StoredDisk
 from worker.engine.registry import task_handler
 from worker.engine.runner import roll_back
 from worker.nodes import base
 from worker.nodes.base import GiB, Power
 from worker.nodes.libvirt.qcow2 import Qcow2File
+from worker.tasks.backup_contents import write_disks
 from worker.tasks.backup_repositories import open_repository, translated_errors
 from worker.tasks.image_captures import HashingWriter
 from worker.tasks.instance_backups import find_backup, find_manifest
@@ -31,7 +35,6 @@ from worker.tasks.instances import get_instance, power_off, record_power_after_c
 from worker.tasks.machine_spec import build_disk, build_spec, get_seed_name, is_panel_built, make_seed_name
 from worker.tasks.media_downloads import temporary_file
 
-REMOVING_OLD_DISKS_PROGRESS = 95
 COPY_BLOCK_BYTES = 4 * 1024**2
 
 
@@ -65,6 +68,7 @@ def on_restore_failed(row, error):
             actor="system",
             hypervisor_id=instance.hypervisor_id,
             arguments=arguments,
+            secret=row.secret,
         )
 
 
@@ -76,38 +80,27 @@ def restore(work):
         return  # a new attempt runs the rollback steps first, which deleted the earlier disks
     if work.task.arguments.get("is_started"):
         power_off(work, message("Stopping"), 2)
-    write_disks(work, names)
+    manifest = write_new_disks(work, names)
+    is_system_restored = get_instance(work).disks[0].id in names
     seed = copy_seed(work, names)
-    queried_at = replace_machine(work, names, seed)
+    queried_at = replace_machine(work, names, seed, manifest.firmware if is_system_restored else {})
     switch_over(work, names, seed)
     if queried_at:
         record_power_after_call(work, "on", queried_at)
     docker_deployments.invalidate(get_instance(work))
-    work.step(message("Removing the earlier disks"), REMOVING_OLD_DISKS_PROGRESS)
+    work.step(message("Removing the earlier disks"), RECORDING_PROGRESS)
     roll_back(work)
 
 
-def write_disks(work, names):
+def write_new_disks(work, names):
     """Write the restored disks beside the present ones."""
-    backup = find_backup(work.task)
-    if backup is None:
-        raise NotFound(message("The backup was deleted in the meantime."))
     stored_names = work.task.arguments["disks"]
     targets = {
         stored_names[disk.id]: base.Disk(disk.storage.name, names[disk.id], disk.size * GiB)
         for disk in get_instance(work).disks
         if disk.id in names
     }
-    work.step(message("Connecting to the storage"), 5)
-    with open_repository(backup.repository) as repository:
-        manifest = find_manifest(repository, work.task.arguments["backup_id"])
-        if manifest is None:
-            raise Invalid(message("The storage does not have the backup any more."), reason="backup_missing")
-        for stored_name, disk in targets.items():
-            work.undo("delete_disk", disk.pool, disk.name)
-            work.step(message("Writing the disk"), 10)
-            with translated_errors():
-                restore_disk(work.node, repository, manifest, stored_name, disk, work.report_progress)
+    return write_disks(work, targets)
 
 
 def copy_seed(work, names):
@@ -124,9 +117,9 @@ def copy_seed(work, names):
     return copy
 
 
-def replace_machine(work, names, seed):
+def replace_machine(work, names, seed, firmware):
     """Power the machine off, define it with the restored disks, and start it if it was on. Return the time before the
-    start, or None."""
+    start, or None. `firmware`: the stored state of its firmware and TPM."""
     work.step(message("Stopping"), 80)
     spec = build_restored_spec(get_instance(work), names, seed)
     was_on = work.node.power(spec.id) is not Power.off
@@ -137,6 +130,7 @@ def replace_machine(work, names, seed):
             power_off(work, message("Stopping"), 80)
         work.step(message("Defining the machine"), 85)
         work.node.define(spec)
+        replace_firmware_state(work, spec.id, firmware)
         note(work, is_started=True)
         work.step(message("Starting"), 90)
         queried_at = clock.now()
@@ -146,7 +140,19 @@ def replace_machine(work, names, seed):
     work.node.delete_checkpoints(spec.id)
     work.step(message("Defining the machine"), 85)
     work.node.define(spec)
+    replace_firmware_state(work, spec.id, firmware)
     return None
+
+
+def replace_firmware_state(work, machine_id, firmware):
+    """Write the stored state. The earlier one is kept with the task, for the one that returns to the earlier disks."""
+    if not firmware:
+        return
+    if work.task.secret is None:
+        earlier = pack_state(work.node.read_firmware_state(machine_id))
+        work.update(secret=json.dumps(earlier))
+        session.commit()
+    work.node.write_firmware_state(machine_id, unpack_state(firmware))
 
 
 def note(work, **facts):
@@ -184,6 +190,8 @@ def revert(work):
     if arguments.get("is_started") and work.node.power(instance.id) is not Power.off:
         power_off(work, message("Stopping"), 40)
     work.node.define(build_spec(get_instance(work)))
+    if work.task.secret:
+        work.node.write_firmware_state(work.task.resource_id, unpack_state(json.loads(work.task.secret)))
     if arguments["was_on"]:
         work.step(message("Starting"), 60)
         queried_at = clock.now()

@@ -8,11 +8,11 @@ from panel.core import clock
 from panel.core.db import session
 from panel.core.messages import message
 from panel.services import backup_verification
+from panel.services.backup_limits import MEBIBYTE
 from worker.backups.rate_limit import RateLimit
 from worker.backups.verification import verify
 from worker.engine.registry import periodic, task_handler
 from worker.tasks.backup_repositories import get_repository, open_repository
-from worker.tasks.instance_backups import MEBIBYTE
 
 log = structlog.get_logger()
 

@@ -1,23 +1,24 @@
 """Tasks of backups of instances."""
 
+from contextlib import suppress
+
 import structlog
 
 from panel.core import clock
 from panel.core.db import session
 from panel.core.errors import NotFound
 from panel.core.messages import message
-from panel.services import backup_operations, instance_backups
+from panel.services import backup_limits, backup_operations, instance_backups
 from panel.services.backup_policies import runs
 from worker.backups.backup import BackupRequest, backup_machine
 from worker.backups.errors import Damaged, ObjectNotFound, StoreError
 from worker.engine.registry import periodic, task_handler
+from worker.nodes.base import NotOnNode, Power
 from worker.tasks.backup_repositories import StorageFailed, open_repository, translated_errors
 from worker.tasks.instances import POWER_TASKS, SUSPENSION_TASKS, get_instance
 from worker.tasks.machine_spec import build_disk
 
 log = structlog.get_logger()
-
-MEBIBYTE = 1024**2
 
 
 def find_backup(row):
@@ -39,28 +40,48 @@ def on_create_failed(row, error):
 
 @task_handler("backup_create", on_failure=on_create_failed, conflicts_with=(*POWER_TASKS, *SUSPENSION_TASKS))
 def create(work):
-    """Store a point of the instance's disks. An attempt after a lost worker finds the point if it was complete."""
+    """Store a point of the instance's disks."""
     instance, backup = get_instance(work), get_backup(work)
-    disks = {build_disk(disk).name: disk for disk in list_disks(instance, backup.backup_device)}
+    disks = list_disks(instance, backup.backup_device)
+    disks_by_name = {build_disk(disk).name: disk for disk in disks}
+    has_state = instance.tpm_enabled or instance.secure_boot_enabled
+    facts = {
+        "machine_id": instance.id,
+        "machine": describe_machine(instance),
+        "firmware_machine_id": instance.id if has_state else None,
+    }
+    manifest = store_point(work, tuple(build_disk(disk) for disk in disks), **facts)
+    backup = get_backup(work)
+    entries = [entry for entry in manifest.disks if entry.name in disks_by_name]
+    record_point(backup, manifest, [describe_disk(entry, disks_by_name[entry.name]) for entry in entries])
+    runs.on_backup_complete(backup)
+
+
+def store_point(work, disks, **facts):
+    """Store a point of the backup and return its manifest. An attempt after a lost worker finds the point if it was
+    complete."""
+    backup = get_backup(work)
     work.step(message("Connecting to the storage"), 2)
     with open_repository(backup.repository) as repository:
         manifest = find_manifest(repository, backup.id)
         if manifest is None:
-            request = build_request(work, repository, disks.values())
-            work.undo("end_backup", request.machine_id, [[disk.pool, disk.name] for disk in request.disks])
+            request = build_request(work, repository, disks, **facts)
+            work.undo("end_backup", request.machine_id, [[disk.pool, disk.name] for disk in disks])
             work.step(message("Reading the disks"), 5)
             manifest = backup_machine(work.node, repository, request, work.report_progress)
-        work.step(message("Recording the backup"), 95)
-    backup = get_backup(work)
+        work.step(message("Recording the backup"), backup_operations.RECORDING_PROGRESS)
+    return manifest
+
+
+def record_point(backup, manifest, disks):
     instance_backups.record_complete(
         backup,
-        disks=[describe_disk(entry, disks[entry.name]) for entry in manifest.disks if entry.name in disks],
+        disks=disks,
         statistics=describe_statistics(manifest.statistics),
         consistency=manifest.consistency,
         checkpoint=manifest.checkpoint,
         parent_backup_id=manifest.parent,
     )
-    runs.on_backup_complete(backup)
 
 
 def list_disks(instance, backup_device):
@@ -76,25 +97,25 @@ def find_manifest(repository, point):
         return None
 
 
-def build_request(work, repository, disks):
-    backup, instance = get_backup(work), get_instance(work)
+def build_request(work, repository, disks, **facts):
+    backup = get_backup(work)
     previous, reason = instance_backups.find_previous(backup)
     manifest = find_manifest(repository, previous.id) if previous else None
     return BackupRequest(
         point=backup.id,
-        disks=tuple(build_disk(disk) for disk in disks),
-        machine_id=instance.id,
-        machine=describe_machine(instance),
+        disks=disks,
         previous=manifest,
-        reset_disks=frozenset(list_reset_disks(instance, previous)) if previous else frozenset(),
+        reset_disks=frozenset(list_reset_disks(backup, previous)) if previous else frozenset(),
         full_read_reason=reason or "previous_missing",
         other_checkpoints=tuple(instance_backups.list_other_checkpoints(backup)),
-        bytes_per_second=backup.destination.bandwidth_limit * MEBIBYTE,
+        bytes_per_second=backup_limits.compute_speed(backup.destination),
+        **facts,
     )
 
 
-def list_reset_disks(instance, previous):
-    return [build_disk(disk).name for disk in instance.disks if disk.id in previous.reset_disk_ids]
+def list_reset_disks(backup, previous):
+    disks = backup.instance.disks if backup.instance else ()
+    return [build_disk(disk).name for disk in disks if disk.id in previous.reset_disk_ids]
 
 
 def describe_machine(instance):
@@ -129,6 +150,18 @@ def describe_statistics(statistics):
         "chunks_stored": statistics.chunks_stored,
         "chunks_shared": statistics.chunks_reused,
     }
+
+
+@task_handler("backup_chain_reset", conflicts_with=(*POWER_TASKS, *SUSPENSION_TASKS))
+def reset_chain(work):
+    """Delete the checkpoints of the instance's disks, and let its next backup read everything."""
+    instance_id = get_instance(work).id
+    retained = instance_backups.list_volume_checkpoints(instance_id)
+    work.step(message("Deleting the recorded changes"), 20)
+    with suppress(NotOnNode):
+        if work.node.power(instance_id) is not Power.off:  # otherwise the next backup deletes them
+            work.node.delete_checkpoints(instance_id, retained)
+    instance_backups.reset_chain(get_instance(work))
 
 
 def on_delete_failed(row, error):

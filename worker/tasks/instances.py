@@ -123,6 +123,8 @@ def record_power(work, instance, power, at):
 
 POWER_TASKS = ("instance_start", "instance_stop", "instance_shutdown", "instance_poweroff", "instance_restart")
 SUSPENSION_TASKS = ("instance_suspend", "instance_unsuspend")
+READING_TASKS = ("image_capture", "backup_create", "volume_backup")
+"""Tasks that read disks, during which the machine is not started."""
 
 
 def start_batch(works, until):
@@ -149,8 +151,7 @@ def start_batch(works, until):
         "instance_shutdown",
         "instance_poweroff",
         "iso_mount",
-        "image_capture",
-        "backup_create",
+        *READING_TASKS,
         *SUSPENSION_TASKS,
     ),
     batch=BatchHandler(message("Starting"), start_batch),
@@ -267,7 +268,7 @@ def suspend(work):
         disable_rescue(work, instance)
 
 
-@task_handler("instance_unsuspend", conflicts_with=(*POWER_TASKS, "image_capture", "backup_create", *SUSPENSION_TASKS))
+@task_handler("instance_unsuspend", conflicts_with=(*POWER_TASKS, *READING_TASKS, *SUSPENSION_TASKS))
 def unsuspend(work):
     """Start the machine again if it was on when it was suspended."""
     instance = get_instance(work)

@@ -24,7 +24,8 @@ class RowSnapshots:
         return snapshot and Snapshot(*snapshot)
 
     def get_group(self, point):
-        group = instance_backups.find_by_id(point).instance_id
+        backup = instance_backups.find_by_id(point)
+        group = backup.volume_id or backup.instance_id
         session.commit()
         return self.namespace, group
 

@@ -5,7 +5,7 @@ from panel.core.messages import message
 from panel.services.instances import state_reports
 from worker.engine.registry import task_handler
 from worker.nodes.base import Seed
-from worker.tasks.backup_restores import write_disks
+from worker.tasks.backup_restores import write_new_disks
 from worker.tasks.cloud_init import build_network_config, to_yaml
 from worker.tasks.instances import get_instance, on_deploy_failed, record_power_after_call
 from worker.tasks.machine_spec import build_spec, get_seed_name
@@ -14,7 +14,7 @@ from worker.tasks.machine_spec import build_spec, get_seed_name
 @task_handler("backup_restore_new", on_failure=on_deploy_failed)
 def restore_to_new(work):
     instance = get_instance(work)
-    write_disks(work, {disk.id: disk.name for disk in instance.disks})
+    write_new_disks(work, {disk.id: disk.name for disk in instance.disks})
     work.step(message("Writing the first-boot configuration"), 75)
     instance = get_instance(work)
     pool, name, seed = instance.disks[0].storage.name, get_seed_name(instance), build_seed(instance, work.task.id)

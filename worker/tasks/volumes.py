@@ -12,7 +12,7 @@ from panel.core.errors import NotFound, Problem
 from panel.core.messages import get_message, message
 from panel.models import Instance, Task, Volume, VolumePlan
 from panel.models.tasks import OPEN_STATUSES
-from panel.services import usage, volumes
+from panel.services import instance_backups, usage, volumes
 from panel.services.volumes.read import find_by_id, find_snapshot_by_id
 from worker.engine.registry import periodic, task_handler
 from worker.engine.runner import TASK_WAIT_INTERVAL_SECONDS
@@ -22,6 +22,8 @@ from worker.nodes.base import GiB, NodeError, NotOnNode
 FIRST_DELETE_RETRY_SECONDS, MAX_DELETE_RETRY_SECONDS = 10, 3600
 """Seconds until a failed deletion is retried: the first pause, which doubles each time, and the longest."""
 MAX_DELETES_PER_RUN = 100
+HARMLESS_TASKS = ("volume_backup",)
+"""Kinds of tasks that change nothing, so that others may begin after they failed."""
 
 
 def build_volume_disk(row, name=None, size=None):
@@ -56,15 +58,16 @@ def find_failed_predecessors(row):
     """Return the failed tasks just before this one, the nearest first. The last one is the cause."""
     failed = []
     while earlier := session.get(Task, row.arguments.get("after") or "", populate_existing=True):
-        if earlier.status not in ("failed", "cancelled"):
-            break
-        failed.append(earlier)
+        if earlier.kind not in HARMLESS_TASKS:
+            if earlier.status not in ("failed", "cancelled"):
+                break
+            failed.append(earlier)
         row = earlier
     return failed
 
 
 def get_volume(work):
-    volume = find_by_id(work.task.resource_id)
+    volume = find_by_id(work.task.arguments.get("volume_id", work.task.resource_id))
     if volume is None:
         raise NotFound(message("The volume was deleted in the meantime."))
     return volume
@@ -191,6 +194,7 @@ def detach(work):
     volume = get_volume_in_turn(work)
     work.step(message("Waiting for the guest to release the volume"), 20)
     detach_from_guest(work, volume)
+    instance_backups.end_volume_chain(volume.id)
 
 
 def detach_from_guest(work, volume, instance_id=None):

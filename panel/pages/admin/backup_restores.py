@@ -11,7 +11,7 @@ from panel.web.audit_view import audit_label
 from panel.web.forms import Form
 from panel.web.htmx import build_action_response, flash_message, redirect_to, render
 from panel.web.translation import gettext as _
-from panel.workflows import backup_restore, reachability
+from panel.workflows import backup_chain_reset, backup_restore
 
 bp = Blueprint("admin_backup_restores", __name__, url_prefix="/admin/backups")
 WRITE_PERMISSION = "admin:instances:write"
@@ -71,10 +71,7 @@ def form_page(backup_id, form, block=None):
 @audit_label("Reset backup chain")
 def reset_chain(instance_id):
     """Let the next backup of the instance read everything."""
-    instance = instances.get(instance_id)
-    backup_restores.ensure_node_up(instance.hypervisor)
-    reachability.check_node(instance.hypervisor)
-    instance_backups.reset_chain(instance)
+    backup_chain_reset.run(instances.get(instance_id), actor=get_current_actor())
     return build_action_response(_("The next backup reads everything."), tab_url(instance_id))
 
 

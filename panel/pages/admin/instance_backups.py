@@ -1,4 +1,4 @@
-"""All customers' backups of instances, and the instances that lack one."""
+"""All customers' backups of instances and volumes, and the instances that lack one."""
 
 from datetime import timedelta
 
@@ -79,7 +79,7 @@ class BackupFilter(AdminInstanceBackupQuery):
 def index():
     filters, deletion = parse_filters(), request.args.get("deletion")
     unusable = {"true": True, "false": False}.get(request.args.get("unusable"))
-    query = instance_backups.listing(**filters, **ORDERS.get(request.args.get("order"), {}))
+    query = instance_backups.listing(with_volumes=True, **filters, **ORDERS.get(request.args.get("order"), {}))
     if deletion == UNCONFIRMED:
         query = query.where(InstanceBackup.id.in_(select_unconfirmed_ids()))
     if unusable is not None:
@@ -137,7 +137,7 @@ def missing():
 @require_page_permission(READ_PERMISSION)
 def show(backup_id):
     try:
-        backup = instance_backups.get(backup_id)
+        backup = instance_backups.get(backup_id, with_volumes=True)
     except NotFound:
         if not is_partial():
             raise
@@ -162,7 +162,7 @@ def test_restore(backup_id):
 @require_page_permission(WRITE_PERMISSION)
 @audit_label("Protect backup")
 def protect(backup_id, action):
-    backup = instance_backups.set_protected(instance_backups.get(backup_id), action == "protect")
+    backup = instance_backups.set_protected(instance_backups.get(backup_id, with_volumes=True), action == "protect")
     text = _("Backup protected from deletion.") if backup.protected else _("Protection removed.")
     return build_action_response(text, url_for(".show", backup_id=backup_id))
 
@@ -171,7 +171,7 @@ def protect(backup_id, action):
 @require_page_permission(WRITE_PERMISSION)
 @audit_label("Delete backup")
 def delete(backup_id):
-    backup_deletion.delete(instance_backups.get(backup_id), actor=get_current_actor())
+    backup_deletion.delete(instance_backups.get(backup_id, with_volumes=True), actor=get_current_actor())
     return build_action_response(_("Deletion of the backup requested."), url_for(".index"), "info")
 
 
@@ -207,9 +207,9 @@ def show_list():
 def bulk():
     """Protect, release or delete the selected backups, and show the result for each."""
     action, ids = parse_bulk_request()
-    query = instance_backups.listing().where(InstanceBackup.id.in_(ids))
+    query = instance_backups.listing(with_volumes=True).where(InstanceBackup.id.in_(ids))
     backups = {backup.id: backup for backup in session.scalars(query)}
-    names = {backup.id: f"{backup.instance_name}: {backup.name}" for backup in backups.values()}
+    names = {backup.id: f"{backup.resource_name}: {backup.name}" for backup in backups.values()}
     if action != "delete":
         results = [set_protected(backup, action == "protect") for backup in backups.values()]
         return render_results(action, results, count_results(results), names)

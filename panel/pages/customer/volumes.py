@@ -5,13 +5,16 @@ from flask import Blueprint, request, url_for
 from panel.auth.browser_session import get_current_access, get_current_actor, has_permission, require_page_permission
 from panel.core.db import session
 from panel.models import Instance
+from panel.pages.shared.backups import find_volume_backup_errors
 from panel.schemas.volumes import VolumeAttach, VolumeIn, VolumeResize, VolumeRestore, VolumeSnapshotIn
-from panel.services import catalog, instances, projects, usage, volume_plans, volumes
+from panel.services import catalog, instances, projects, usage, volume_backups, volume_plans, volumes
+from panel.web.audit_view import audit_label
 from panel.web.forms import Form
 from panel.web.htmx import build_action_response, flash_message, redirect_to, render
 from panel.web.page_registry import NavigationEntry
 from panel.web.paging import Page
 from panel.web.translation import gettext as _
+from panel.workflows import backup_deletion
 
 bp = Blueprint("volumes", __name__, url_prefix="/volumes")
 NAVIGATION = NavigationEntry(
@@ -57,25 +60,56 @@ def index():
     return render("customer/volumes/index.html", "rows", **context)
 
 
+@bp.get("/backups")
+@require_page_permission(VIEW_PERMISSION)
+def backups():
+    """List the backups of all volumes, also of deleted ones."""
+    search = request.args.get("search", "").strip()[:255]
+    page = Page(volume_backups.listing(get_current_access(), search=search))
+    context = {
+        "page": page,
+        "billing_error": billing_error(),
+        "filtered": bool(search),
+        "find_volume_backup_errors": find_volume_backup_errors,
+        "has_changing_backups": any(backup.is_changing for backup in page.rows),
+    }
+    return render("customer/volumes/backups.html", "rows", **context)
+
+
 @bp.get("/new")
 @require_page_permission(MANAGE_PERMISSION)
 def new():
     return form_page(Form(VolumeIn, initial={"project_id": request.args.get("project")}))
 
 
+def find_source_backup():
+    """Return the backup from which the new volume is created, or None."""
+    if backup_id := request.args.get("backup"):
+        return volume_backups.get_by_id(backup_id[:36], get_current_access())
+    return None
+
+
 @bp.post("/new")
 @require_page_permission(MANAGE_PERMISSION)
 def create():
     usage.ensure_billing_enabled(get_current_access())
-    form = Form(VolumeIn)
-    if form.submit(lambda **values: volumes.create(get_current_access(), actor=get_current_actor(), **values)):
-        flash_message(_("Creation of volume %(name)s requested.", name=form.result.name))
-        return redirect_to(url_for(".show", volume_id=form.result.id))
+    form, backup = Form(VolumeIn), find_source_backup()
+
+    def create_volume(**values):
+        access, actor = get_current_access(), get_current_actor()
+        if backup is None:
+            return volumes.create(access, actor=actor, **values).id
+        return volume_backups.restore(backup, mode="new_volume", account=access, actor=actor, **values).resource_id
+
+    if form.submit(create_volume):
+        flash_message(_("Creation of volume %(name)s requested.", name=form.get_value("name")))
+        return redirect_to(url_for(".show", volume_id=form.result))
     return form_page(form)
 
 
 def form_page(form):
     context = {
+        "backup": find_source_backup(),
         "plans": list_plans(),
         "locations": session.scalars(catalog.select_locations(get_current_access())).all(),
     }
@@ -103,6 +137,7 @@ def volume_page(volume_id, **forms):
         "attach_form": forms.get("attach_form") or Form(VolumeAttach),
         "resize_form": forms.get("resize_form") or Form(VolumeResize),
         "snapshot_form": forms.get("snapshot_form") or Form(VolumeSnapshotIn),
+        "find_volume_backup_errors": find_volume_backup_errors,
     }
     status = max(form.status for form in (context["attach_form"], context["resize_form"], context["snapshot_form"]))
     return render("customer/volumes/show.html", "live", status=status, **context)
@@ -172,3 +207,27 @@ def use_snapshot(volume_id, snapshot_id, action):
     return build_action_response(
         messages.get(action, "Deletion of the snapshot requested."), url_for(".show", volume_id=volume_id)
     )
+
+
+@bp.post("/<volume_id>/backup")
+@require_page_permission(MANAGE_PERMISSION)
+@audit_label("Back up volume")
+def back_up(volume_id):
+    usage.ensure_billing_enabled(get_current_access())
+    volume_backups.create(get_own(volume_id), actor=get_current_actor())
+    return build_action_response(_("Backup requested."), url_for(".show", volume_id=volume_id))
+
+
+@bp.post("/<volume_id>/backup/<backup_id>/<any(restore, delete):action>")
+@require_page_permission(MANAGE_PERMISSION)
+@audit_label("Use backup of volume")
+def use_backup(volume_id, backup_id, action):
+    access = get_current_access()
+    usage.ensure_billing_enabled(access)
+    backup = volume_backups.get(volume_id, backup_id, access)
+    back_url = url_for(".show", volume_id=volume_id) if backup.volume else url_for(".backups")
+    if action == "delete":
+        backup_deletion.delete(backup, actor=get_current_actor())
+        return build_action_response(_("Deletion of the backup requested."), back_url, "info")
+    volume_backups.restore(backup, mode="in_place", account=access, actor=get_current_actor())
+    return build_action_response(_("Restore requested."), back_url)

@@ -17,6 +17,22 @@ def build_rows_context(backups):
     }
 
 
+def find_volume_backup_errors(backup):
+    """Return why each action on the backup of a volume is refused now, or None."""
+    deleted = _("The backup is being deleted.") if backup.is_claimed else None
+    incomplete = None if backup.created else _("The backup is not complete.")
+    volume = backup.volume
+    in_use = _("Detach the volume first.") if volume and volume.status != "available" else None
+    gone = None if volume else _("The volume was deleted.")
+    creating = _("The backup is not complete yet.") if backup.status == "creating" else None
+    protected = _("The backup is protected.") if backup.protected else None
+    return {
+        "restore": deleted or incomplete or gone or in_use,
+        "new_volume": deleted or incomplete,
+        "delete": deleted or creating or protected,
+    }
+
+
 def find_backup_errors(backup):
     """Return why each action on the backup is refused now, or None."""
     deleted = _("The backup is being deleted.") if backup.is_claimed else None

@@ -4,7 +4,7 @@ import os
 from base64 import b64encode
 from typing import Any
 
-from sqlalchemy import select, update
+from sqlalchemy import or_, select, update
 from sqlalchemy.exc import IntegrityError
 
 from panel.core import clock, jobs
@@ -12,14 +12,16 @@ from panel.core.db import session
 from panel.core.errors import Conflict, Invalid, Unavailable
 from panel.core.messages import message
 from panel.core.task_kinds import task_kind
-from panel.models import BackupDestination, BackupRepository, Instance, InstanceBackup, Task
+from panel.models import BackupDestination, BackupRepository, Hypervisor, Instance, InstanceBackup, Task
 from panel.models.tasks import OPEN_STATUSES
 from panel.services import backup_destinations, forges
 from panel.services.instance_backups.delete import claim
+from panel.services.instance_backups.read import match_resource
 from panel.services.instance_backups.snapshots import find_snapshot
 from panel.services.state_machine import TASK_RUNNING, ensure_allowed, make_problem
 
 task_kind("backup_create", "Backup")
+task_kind("backup_chain_reset", "Reset of the backup chain")
 
 REPOSITORY_KEY_BYTES = 32
 REPOSITORY_KEY_PREFIX = "panel-backup-key-1:"
@@ -77,7 +79,7 @@ def get_new_backup_destination(instance: Instance) -> BackupDestination:
     forges.ensure_not_active(instance)
     if find_open_backup(instance):
         raise make_problem(TASK_RUNNING)
-    return get_destination(instance)
+    return get_destination(instance.hypervisor)
 
 
 def find_open_backup(instance: Instance) -> str | None:
@@ -86,8 +88,15 @@ def find_open_backup(instance: Instance) -> str | None:
     return session.scalar(select(Task.id).where(*conditions).limit(1))
 
 
-def get_destination(instance: Instance) -> BackupDestination:
-    destination = backup_destinations.find_for_hypervisor(instance.hypervisor)
+def get_destination(hypervisor: Hypervisor, destination_id: str | None = None) -> BackupDestination:
+    """Return where new backups of the hypervisor are stored: the given destination, or the first that it may use."""
+    query = backup_destinations.select_for_hypervisor(hypervisor).where(BackupDestination.enabled)
+    if destination_id:
+        query = query.where(BackupDestination.id == destination_id)
+    destination = session.scalar(query.limit(1))
+    if destination is None and destination_id:
+        sentence = message("The hypervisor has no such enabled destination.")
+        raise Invalid(sentence, destination_id=sentence)
     if destination is None:
         raise Conflict(message("Backups are not available in this location."), reason="no_backup_destination")
     if destination.status == "unavailable":
@@ -122,7 +131,7 @@ def find_previous(backup: InstanceBackup) -> tuple[InstanceBackup | None, str]:
     if backup.backup_type == "full":
         return None, "requested"
     query = select(InstanceBackup).where(
-        InstanceBackup.instance_id == backup.instance_id,
+        *match_resource(backup),
         InstanceBackup.repository_id == backup.repository_id,
         InstanceBackup.status == "complete",
         InstanceBackup.id != backup.id,
@@ -132,18 +141,44 @@ def find_previous(backup: InstanceBackup) -> tuple[InstanceBackup | None, str]:
         return None, "first_backup"
     if previous.is_chain_end:
         return None, "chain_reset"
+    if not backup.machine_id:
+        return None, "stopped"
+    if previous.machine_id != backup.machine_id:
+        return None, "no_checkpoint"
     return (None, "previous_missing") if previous.delete_dispatched_at else (previous, "")
 
 
 def list_other_checkpoints(backup: InstanceBackup) -> list[str]:
-    """Return the checkpoints of the machine that its backups in other repositories continue from."""
-    query = select(InstanceBackup.repository_id, InstanceBackup.checkpoint).where(
-        InstanceBackup.instance_id == backup.instance_id,
-        InstanceBackup.repository_id != backup.repository_id,
+    """Return the machine's checkpoints from which other backups continue."""
+    checkpoints = map_checkpoints(backup.machine_id) if backup.machine_id else {}
+    checkpoints.pop((backup.volume_id, backup.repository_id), None)
+    return [checkpoint for checkpoint in checkpoints.values() if checkpoint]
+
+
+def list_volume_checkpoints(machine_id: str) -> list[str]:
+    """Return the machine's checkpoints from which backups of its volumes continue."""
+    return [
+        checkpoint for (volume_id, _), checkpoint in map_checkpoints(machine_id).items() if volume_id and checkpoint
+    ]
+
+
+def map_checkpoints(machine_id: str) -> dict[tuple[str | None, str], str | None]:
+    """Return the last checkpoint of each chain of the machine's backups. A chain is of the instance (None) or of one of
+    its volumes, in one repository."""
+    query = select(InstanceBackup.volume_id, InstanceBackup.repository_id, InstanceBackup.checkpoint).where(
+        or_(InstanceBackup.instance_id == machine_id, InstanceBackup.checkpoint_machine_id == machine_id),
         InstanceBackup.status == "complete",
     )
     rows = session.execute(query.order_by(InstanceBackup.completed_at, InstanceBackup.id))
-    return [checkpoint for checkpoint in {row[0]: row[1] for row in rows}.values() if checkpoint]
+    return {(volume_id, repository_id): checkpoint for volume_id, repository_id, checkpoint in rows}
+
+
+def end_volume_chain(volume_id: str) -> None:
+    """Let the next backup of the volume read everything, because it is not in the same machine any more."""
+    statement = update(InstanceBackup).where(
+        InstanceBackup.volume_id == volume_id, InstanceBackup.checkpoint_machine_id.is_not(None)
+    )
+    session.execute(statement.values(checkpoint_machine_id=None))
 
 
 def record_complete(
@@ -182,6 +217,17 @@ def ensure_disk_known(instance: Instance, disk_id: str | None) -> None:
     if disk_id and disk_id not in {disk.id for disk in instance.disks}:
         sentence = message("The instance has no such disk.")
         raise Invalid(sentence, reason="unknown_disk", disk_id=sentence)
+
+
+def enqueue_chain_reset(instance: Instance, actor: str) -> Task:
+    return jobs.enqueue(
+        "backup_chain_reset",
+        "instance",
+        instance,
+        lock="storage",
+        actor=actor,
+        hypervisor_id=instance.hypervisor_id,
+    )
 
 
 def reset_chain(instance: Instance, disk_id: str | None = None) -> None:

@@ -11,7 +11,7 @@ from panel.core import jobs
 from panel.core.db import on_commit, session
 from panel.core.errors import Conflict, NotFound
 from panel.core.messages import message
-from panel.models import Account, BackupDestination, Instance, InstanceBackup, Task
+from panel.models import Account, BackupDestination, Instance, InstanceBackup, Task, Volume
 from panel.models.tasks import OPEN_STATUSES
 from panel.services.access import Access
 
@@ -30,13 +30,19 @@ SORT_COLUMNS: dict[str, tuple[Any, ...]] = {
 """Ids sort by age. Backups without a time on a backup server are sorted by it, before or after the others."""
 
 
+def select_of_instances(account: Access | Account | None) -> Select[InstanceBackup]:
+    return select_backups(account).where(InstanceBackup.volume_id.is_(None))
+
+
 def select_backups(account: Access | Account | None) -> Select[InstanceBackup]:
-    """Select backups with what their rows show; with an account its own, without those of appliances."""
+    """Select backups, also of volumes, with what their rows show; with an account its own, without those of
+    appliances."""
     query = (
         select(InstanceBackup)
         .outerjoin(InstanceBackup.instance)
         .options(
             contains_eager(InstanceBackup.instance).load_only(Instance.display_name, Instance.hostname),
+            joinedload(InstanceBackup.volume).load_only(Volume.name, Volume.status),
             joinedload(InstanceBackup.destination),
             joinedload(InstanceBackup.delete_task).load_only(Task.status),
         )
@@ -48,11 +54,18 @@ def select_backups(account: Access | Account | None) -> Select[InstanceBackup]:
 
 
 def listing(
-    account: Access | Account | None = None, *, sort: str = "created_at", dir: str = "desc", **filters: Any
+    account: Access | Account | None = None,
+    *,
+    sort: str = "created_at",
+    dir: str = "desc",
+    with_volumes: bool = False,
+    **filters: Any,
 ) -> Select[InstanceBackup]:
-    """Select the backups that fit the filters of the API, newest first unless sorted otherwise."""
+    """Select the backups that fit the filters of the API, newest first unless sorted otherwise. With `with_volumes`
+    also those of volumes."""
+    query = select_backups(account) if with_volumes else select_of_instances(account)
     conditions = [CONDITIONS[name](value) for name, value in filters.items()]
-    return select_backups(account).where(*conditions).order_by(*build_order(sort, dir))
+    return query.where(*conditions).order_by(*build_order(sort, dir))
 
 
 def build_order(sort: str, direction: str) -> list[UnaryExpression[Any]]:
@@ -107,8 +120,8 @@ CONDITIONS: Mapping[str, Any] = {
 """The condition of each filter of the API."""
 
 
-def get(backup_id: str, account: Access | Account | None = None) -> InstanceBackup:
-    backup = session.scalar(select_backups(account).where(InstanceBackup.id == backup_id))
+def get(backup_id: str, account: Access | Account | None = None, *, with_volumes: bool = False) -> InstanceBackup:
+    backup = session.scalar(listing(account, with_volumes=with_volumes).where(InstanceBackup.id == backup_id))
     if backup is None:
         raise NotFound(NO_BACKUP_MESSAGE)
     return backup
@@ -117,7 +130,7 @@ def get(backup_id: str, account: Access | Account | None = None) -> InstanceBack
 def get_of_instance(instance: Instance, backup_id: str, account: Access | Account | None = None) -> InstanceBackup:
     """Return a backup of this instance. Raise `backup_not_found` for any other."""
     conditions = InstanceBackup.id == backup_id, InstanceBackup.instance_id == instance.id
-    backup = session.scalar(select_backups(account).where(*conditions))
+    backup = session.scalar(select_of_instances(account).where(*conditions))
     if backup is None:
         raise NotFound(NO_BACKUP_MESSAGE, reason="backup_not_found")
     return backup
@@ -129,9 +142,15 @@ def find_by_id(backup_id: str, *, lock: bool = False) -> InstanceBackup | None:
     return session.scalar(query.with_for_update(key_share=True) if lock else query)
 
 
+def match_resource(backup: InstanceBackup) -> tuple[ColumnElement[bool], ...]:
+    """Return the conditions for backups of the same instance or volume."""
+    is_same_volume = InstanceBackup.volume_id.is_not_distinct_from(backup.volume_id)
+    return InstanceBackup.instance_id == backup.instance_id, is_same_volume
+
+
 def get_chain(backup: InstanceBackup) -> list[InstanceBackup]:
     """Return the backups whose content it reused, the nearest first, as far as they exist."""
-    conditions = InstanceBackup.instance_id == backup.instance_id, InstanceBackup.account_id == backup.account_id
+    conditions = *match_resource(backup), InstanceBackup.account_id == backup.account_id
     others = {other.id: other for other in session.scalars(select(InstanceBackup).where(*conditions))}
     chain: list[InstanceBackup] = []
     parent = others.get(backup.parent_backup_id or "")

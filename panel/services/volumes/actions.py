@@ -35,8 +35,10 @@ def create(
     actor: str,
     project_id: str | None = None,
     storage: Storage | None = None,
+    backup_id: str | None = None,
 ) -> Volume:
-    """Create a volume in the storage with the most free space. It may move to the hypervisor of its first instance."""
+    """Create a volume in the storage with the most free space, with the content of a backup if there is one. A blank
+    volume may move to the hypervisor of its first instance."""
     group = catalog.get_location(hypervisor_group_id, account, "hypervisor_group_id")
     plan = get_offered_plan(volume_plan_id)
     project = projects.get(project_id, account, "project_id") if project_id else None
@@ -49,13 +51,14 @@ def create(
         storage=storage or choose_storage(group, plan),
         disk_name=ids.generate_volume_disk_name(),
         size=plan.size,
+        ever_attached=backup_id is not None,
     )
     session.add(volume)
     session.flush()
     account.grant_on_create(volume)
     usage.start_metering("volume", volume, name=name, plan=plan.name, price=plan.price, billing_mode="cloud_service")
     if storage is None:
-        enqueue(volume, "create", actor)
+        enqueue(volume, "backup_copy", actor, backup_id=backup_id) if backup_id else enqueue(volume, "create", actor)
     return volume
 
 
@@ -209,15 +212,16 @@ def select_undeleted() -> Select[Volume]:
     return select(Volume).where(Volume.status == "deleting", ~deleting)
 
 
-def enqueue(volume: Volume, action: str, actor: str, **arguments: Any) -> Task:
-    """Enqueue a task that waits for the volume's previous task, if that is open."""
+def enqueue(volume: Volume, action: str, actor: str, *, machine: Instance | None = None, **arguments: Any) -> Task:
+    """Enqueue a task that waits for the volume's previous task, if that is open. With `machine` it is a task of this
+    instance, which waits for those that use the same machine as well."""
     session.expire(volume, ["latest_task"])
     earlier = volume.pending
     task = jobs.enqueue(
         f"volume_{action}",
-        "volume",
-        volume,
-        lock="light",
+        "instance" if machine else "volume",
+        machine or volume,
+        lock="storage" if machine else "light",
         actor=actor,
         hypervisor_id=volume.storage.hypervisor_id,
         arguments={"after": earlier and earlier.id, **arguments},

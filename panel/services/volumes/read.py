@@ -6,7 +6,7 @@ from sqlalchemy.orm import joinedload, selectinload
 from panel.core.db import session
 from panel.core.errors import NotFound
 from panel.core.messages import message
-from panel.models import Account, Task, Volume, VolumeSnapshot
+from panel.models import Account, InstanceBackup, Task, Volume, VolumeSnapshot
 from panel.services.access import Access
 
 LOAD_OPTIONS = (
@@ -16,6 +16,10 @@ LOAD_OPTIONS = (
     joinedload(Volume.account),
     joinedload(Volume.latest_task).load_only(Task.kind, Task.status),
     selectinload(Volume.snapshots),
+    selectinload(Volume.backups).options(
+        joinedload(InstanceBackup.volume).load_only(Volume.name, Volume.status),
+        joinedload(InstanceBackup.delete_task).load_only(Task.status),
+    ),
 )
 
 

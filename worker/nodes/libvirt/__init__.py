@@ -53,6 +53,7 @@ from worker.nodes.libvirt import (
     checkpoints,
     domain_stats,
     firmware,
+    firmware_state,
     freezing,
     guest_agent,
     guest_agent_status,
@@ -552,6 +553,16 @@ class LibvirtNode(NodeDriver):
             report,
             last_activity=get_last_report_at,
         )
+
+    # --- state beside the disks
+
+    def read_firmware_state(self, machine_id: str) -> dict[str, bytes]:
+        label = message("read the state of the firmware")
+        return self.call(label, LONG_CHANGE_TIMEOUT_SECONDS, firmware_state.read, machine_id)
+
+    def write_firmware_state(self, machine_id: str, state: dict[str, bytes]) -> None:
+        label = message("write the state of the firmware")
+        self.call(label, LONG_CHANGE_TIMEOUT_SECONDS, firmware_state.write, machine_id, state)
 
     # --- inside the guest
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 import libvirt
 from lxml import etree
 
+from worker.nodes.base import Refused
 from worker.nodes.libvirt import saved_state
 from worker.nodes.libvirt.errors import ignore_missing
 from worker.nodes.libvirt.monitor import run_monitor_command
@@ -58,6 +59,17 @@ def paused_if_off(domain: libvirt.virDomain) -> Iterator[None]:
         yield
     finally:
         domain.destroy()
+
+
+def delete_disk_bitmaps(domain: libvirt.virDomain, path: str) -> None:
+    """Delete the bitmaps of a disk of the running machine that is about to leave it: no checkpoint will use them."""
+    for medium in run_monitor_command(domain, "query-block"):
+        inserted = medium.get("inserted", {})
+        for bitmap in inserted.get("dirty-bitmaps", ()) if inserted.get("file") == path else ():
+            with contextlib.suppress(Refused):  # a job uses it
+                run_monitor_command(
+                    domain, "block-dirty-bitmap-remove", node=inserted["node-name"], name=bitmap["name"]
+                )
 
 
 def delete_broken_bitmaps(domain: libvirt.virDomain) -> None:

@@ -7,7 +7,7 @@ from lxml import etree
 
 from panel.core.messages import message
 from worker.nodes.base import Disk, Refused
-from worker.nodes.libvirt import pools, saved_state, xml
+from worker.nodes.libvirt import checkpoints, pools, saved_state, xml
 from worker.nodes.libvirt.errors import repeat_when_off
 from worker.nodes.libvirt.machines import NO_DIRECT_IO, get_domain
 
@@ -60,6 +60,8 @@ def detach_from_views(domain: libvirt.virDomain, path: str) -> None:
     for view in list_affected_views(domain):
         drive = map_drives_by_file(domain, view).get(path)
         if drive is not None:
+            if view == LIVE_FLAG:
+                checkpoints.delete_disk_bitmaps(domain, path)
             domain.detachDeviceFlags(xml.to_text(drive), view)
         if view == LIVE_FLAG:
             wait_until_detached(domain, path)

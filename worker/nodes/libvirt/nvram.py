@@ -12,9 +12,9 @@ import libvirt
 from lxml import etree
 
 from worker.nodes.libvirt import xml
-from worker.nodes.libvirt.pools import create_volume, find_or_none
+from worker.nodes.libvirt.pools import FIRMWARE_POOLS_PREFIX, create_volume, find_or_none
 
-NVRAM_POOL = "panel-firmware"
+NVRAM_POOL = FIRMWARE_POOLS_PREFIX
 
 
 def copy_nvram(
@@ -33,13 +33,15 @@ def copy_nvram(
     copy(volume, create_volume(ensure_pool(target, folder), name, xml.build_raw_volume_xml(name, size)), size)
 
 
-def ensure_pool(connection: libvirt.virConnect, folder: str) -> libvirt.virStoragePool:
+def ensure_pool(
+    connection: libvirt.virConnect, folder: str, name: str = NVRAM_POOL, flags: int = 0
+) -> libvirt.virStoragePool:
     """Return the pool over the folder, refreshed."""
-    nvram_pool = find_or_none(connection.storagePoolLookupByName, NVRAM_POOL)
-    if nvram_pool is None:
+    pool = find_or_none(connection.storagePoolLookupByName, name)
+    if pool is None:
         try:
-            nvram_pool = connection.storagePoolCreateXML(xml.build_pool_xml(NVRAM_POOL, folder))
+            pool = connection.storagePoolCreateXML(xml.build_pool_xml(name, folder), flags)
         except libvirt.libvirtError:
-            nvram_pool = connection.storagePoolLookupByName(NVRAM_POOL)  # another process created it
-    nvram_pool.refresh()
-    return nvram_pool
+            pool = connection.storagePoolLookupByName(name)  # another process created it
+    pool.refresh()
+    return pool

@@ -21,6 +21,8 @@ from worker.nodes.libvirt.errors import ignore_missing, repeat_when_off
 from worker.nodes.libvirt.seed_iso import build_iso
 
 COMPLETE_SUFFIX = ".complete"
+FIRMWARE_POOLS_PREFIX = "panel-firmware"
+"""The beginning of the names of pools that are not for disks."""
 
 UPLOAD_CHUNK_BYTES = 262_120
 """Bytes that every version of libvirt sends in one packet."""
@@ -67,7 +69,11 @@ def activate_pool(volume_pool: libvirt.virStoragePool) -> None:
 
 def list_pools(connection: libvirt.virConnect) -> tuple[Pool, ...]:
     """Return the active pools, with their current free space."""
-    active_pools = connection.listAllStoragePools(libvirt.VIR_CONNECT_LIST_STORAGE_POOLS_ACTIVE)
+    active_pools = [
+        pool
+        for pool in connection.listAllStoragePools(libvirt.VIR_CONNECT_LIST_STORAGE_POOLS_ACTIVE)
+        if not pool.name().startswith(FIRMWARE_POOLS_PREFIX)
+    ]
     for pool in active_pools:
         with contextlib.suppress(libvirt.libvirtError):  # fails during a transfer; the last known sizes are used
             pool.refresh()

@@ -11,6 +11,7 @@ from worker.nodes.base import Capabilities, GiB, NodeDriver, NodeSpec
 from worker.nodes.simulated.backups import Backups
 from worker.nodes.simulated.channels import Channels
 from worker.nodes.simulated.fault_injection import Faults, InlineCircuitBreaker, inject_faults
+from worker.nodes.simulated.firmware_states import FirmwareStates
 from worker.nodes.simulated.guests import Guests
 from worker.nodes.simulated.hotplug import Hotplug
 from worker.nodes.simulated.importing import Importing
@@ -28,6 +29,7 @@ from worker.nodes.simulated.test_hooks import ExternalActions
 @inject_faults
 class SimulatedNode(
     SandboxNetworks,
+    FirmwareStates,
     SavedStates,
     Channels,
     Backups,

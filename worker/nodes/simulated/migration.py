@@ -22,9 +22,10 @@ class Migration(Storage):
             self._ensure_no_saved_state(db, machine.id)
             query_template = "SELECT * FROM {} WHERE machine_id = ?"
             passwords = [tuple(record) for record in db.execute(query_template.format("passwords"), (machine.id,))]
+            states = [tuple(record) for record in db.execute(query_template.format("firmware_states"), (machine.id,))]
             keys = [record["line"] for record in db.execute(query_template.format("keys"), (machine.id,))]
         self._report_progress(machine, progress)
-        target._receive(machine, row, passwords, keys)
+        target._receive(machine, row, passwords, keys, states)
         self.delete(machine.id)
         target._take_over(machine, row)
 
@@ -48,7 +49,12 @@ class Migration(Storage):
         report_in_tenths(progress, total)
 
     def _receive(
-        self, machine: Machine, row: dict[str, Any], passwords: list[tuple[str, ...]], keys: list[str]
+        self,
+        machine: Machine,
+        row: dict[str, Any],
+        passwords: list[tuple[str, ...]],
+        keys: list[str],
+        states: list[tuple[Any, ...]],
     ) -> None:
         """Create the machine here, paused if it was on; `_take_over` sets its power state."""
         with self.state.transaction() as db:
@@ -67,6 +73,7 @@ class Migration(Storage):
                 db.execute("INSERT OR IGNORE INTO keys (machine_id, line) VALUES (?, ?)", (machine.id, line))
             for record in passwords:
                 db.execute("INSERT OR REPLACE INTO passwords VALUES (?, ?, ?)", record)
+            db.executemany("INSERT OR REPLACE INTO firmware_states VALUES (?, ?, ?)", states)
 
     def _take_over(self, machine: Machine, row: dict[str, Any]) -> None:
         with self.state.transaction() as db:

@@ -17,6 +17,7 @@ from typing import Any
 from panel.core.messages import message
 from worker.nodes.base import Unreachable
 from worker.nodes.simulated.backups import BACKUP_SCHEMA
+from worker.nodes.simulated.firmware_states import FIRMWARE_STATE_SCHEMA
 from worker.nodes.simulated.importing import IMPORT_SCHEMA
 from worker.nodes.simulated.overlays import OVERLAY_SCHEMA
 from worker.nodes.simulated.sandbox_networks import SANDBOX_NETWORK_SCHEMA
@@ -90,7 +91,7 @@ class State:
             db.row_factory = sqlite3.Row
             db.execute("PRAGMA synchronous = NORMAL")
             schemas = OVERLAY_SCHEMA, SNAPSHOT_SCHEMA, IMPORT_SCHEMA, SAVED_STATE_SCHEMA, SANDBOX_NETWORK_SCHEMA
-            db.executescript(BACKUP_SCHEMA + "".join(schemas))
+            db.executescript(BACKUP_SCHEMA + FIRMWARE_STATE_SCHEMA + "".join(schemas))
             self.connection = db
         return self.connection
 
