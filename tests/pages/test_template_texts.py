@@ -18,7 +18,7 @@ OPAQUE_ARGUMENTS = {"api", "body", "class", "disable", "placeholder", "variant"}
 UNTRANSLATED_TEXT_PATTERN = re.compile(
     r"Panel|Mbit/s|ms|\( ms\)|panel token (admin|billing)|ssh root@|[Ss]andbox\.[a-z.]+\(.*|prod, web|-tag:prod"
     r"|name:\"big one\"|power off|location /.*|document\..*|vendor/.*|(icon|btn)-.*"
-    r"|pip install .*|panel image build.*",
+    r"|pip install .*|panel image build.*|/vm//",
     re.DOTALL,
 )
 """The product's name, units, commands, examples and code."""
