@@ -132,7 +132,7 @@ def restore_in_place(backup: InstanceBackup, actor: str) -> Task:
         raise Invalid(sentence, reason="target_disk_not_found", mode=sentence)
     if volume.status != "available":
         raise Invalid(
-            message("The volume is in use. Detach it first."), mode=message("Only a detached volume can be put back.")
+            message("The volume is in use. Detach it first."), mode=message("Only a detached volume can be restored.")
         )
     if volume.reserved_size * BYTES_PER_GIB < backup.disks[0]["size"]:
         sentence = message("The volume is smaller than the backup.")

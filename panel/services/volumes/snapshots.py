@@ -89,7 +89,7 @@ def restore(
         if volume.status != "available":
             raise Invalid(
                 message("The volume is in use. Detach it first."),
-                mode=message("Only a detached volume can be put back."),
+                mode=message("Only a detached volume can be restored."),
             )
         ensure_capacity(snapshot.storage, snapshot.size)
         snapshot.status = "restoring"
