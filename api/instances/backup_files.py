@@ -37,7 +37,8 @@ def open_files(instance_id, backup_id):
     state is `ready` then. A session ends 30 minutes after its last use and at the latest after 4 hours. Opening an open
     backup changes nothing. Returns 422 `not_supported`, `backup_not_complete`, `backup_missing` or `backup_too_large`
     (more than 200 GiB in use), 409 `suspended`, `backup_being_deleted`, `session_limit_reached` (2 for an account),
-    `hypervisor_backup_busy`, `storage_not_sufficient` or `task_running`, and 503 `hypervisor_unreachable`.
+    `hypervisor_backup_busy`, `storage_not_sufficient`, `image_not_available` or `task_running`, and 503
+    `hypervisor_unreachable`.
     """
     instance, backup = get_own_instance(instance_id), get_own_backup(instance_id, backup_id)
     row = backup_files.open_session(instance, backup, actor=kit.get_current_actor())

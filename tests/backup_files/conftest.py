@@ -50,6 +50,7 @@ def helper(tree, monkeypatch):
         files |= {f"{kind}_path": f"images/backup-files.{kind}", f"{kind}_size": 4}
         (data_dir / f"images/backup-files.{kind}").write_bytes(b"file")
     image = helper_image.HelperImage("Reader", "f" * 32, **files, kernel_options="quiet")
+    (data_dir / sessions.IMAGE_DESCRIPTION_FILE).touch()
     monkeypatch.setattr(helper_image, "read_description", lambda data_dir: image)
     monkeypatch.setattr(sessions, "UNSUPPORTED_DRIVERS", ())
     monkeypatch.setattr(tasks, "TASK_WAIT_INTERVAL_SECONDS", 0)

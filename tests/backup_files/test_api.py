@@ -188,6 +188,13 @@ def test_opening_is_refused(api_as, files_path, machine, monkeypatch):
         session.commit()
 
 
+def test_files_cannot_be_opened_without_the_image(api_as, browser_as, backup, files_path):
+    """The page says so before anything is requested."""
+    (context.current().config.data_dir / sessions.IMAGE_DESCRIPTION_FILE).unlink()
+    assert refuse(api_as, files_path) == (409, "image_not_available")
+    assert "The operator has to add an image" in browser_as("owner").get(f"/backups/{backup['id']}/files").text
+
+
 def test_missing_image_is_explained(api_as, files_path, run_tasks, monkeypatch):
     monkeypatch.setattr(tasks.helper_image, "read_description", lambda data_dir: None)
     api_as("owner", "POST", f"{files_path}/session")

@@ -5,10 +5,9 @@ import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from panel.services.backup_files.sessions import IMAGE_DESCRIPTION_FILE
 from panel.services.microvms.images import ImageFile, make_files_key
 from worker.images.sandbox_builder import SandboxImage
-
-DESCRIPTION_FILE = "images/backup-files.json"
 
 
 @dataclass(frozen=True)
@@ -43,7 +42,7 @@ def write_description(data_dir: Path, image: SandboxImage) -> HelperImage:
         initrd_size=initrd.size,
         kernel_options=image.kernel_options,
     )
-    path = data_dir / DESCRIPTION_FILE
+    path = data_dir / IMAGE_DESCRIPTION_FILE
     temporary = path.with_suffix(".new")
     temporary.write_text(json.dumps(asdict(description)))
     temporary.chmod(0o600)
@@ -54,6 +53,6 @@ def write_description(data_dir: Path, image: SandboxImage) -> HelperImage:
 def read_description(data_dir: Path) -> HelperImage | None:
     """Return the image, or None when it was not built."""
     try:
-        return HelperImage(**json.loads((data_dir / DESCRIPTION_FILE).read_text()))
+        return HelperImage(**json.loads((data_dir / IMAGE_DESCRIPTION_FILE).read_text()))
     except FileNotFoundError:
         return None

@@ -16,6 +16,7 @@ from panel.core.messages import get_message, message
 from panel.services import backup_files, instance_backups
 from panel.services.backup_files.listings import PAGE_ENTRIES
 from panel.services.backup_files.requests import REASON_MESSAGES
+from panel.services.backup_files.sessions import NO_IMAGE_MESSAGE
 from worker.backups.restoring import restore_disk
 from worker.engine.registry import periodic, task_handler
 from worker.engine.runner import TASK_WAIT_INTERVAL_SECONDS
@@ -74,8 +75,7 @@ def build_machine(row, image, disks):
 def get_helper_image():
     image = helper_image.read_description(context.current().config.data_dir)
     if image is None:
-        sentence = message("Files of backups cannot be read yet. The operator has to add an image for it.")
-        raise NodeError(sentence, "Run: panel image build backup-files")
+        raise NodeError(NO_IMAGE_MESSAGE, "Run: panel image build backup-files")
     return image
 
 

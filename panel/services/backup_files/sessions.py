@@ -7,7 +7,7 @@ from sqlalchemy import exists, func, or_, select, update
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm.attributes import set_committed_value
 
-from panel.core import clock, jobs
+from panel.core import clock, context, jobs
 from panel.core.db import session
 from panel.core.errors import Conflict, Invalid
 from panel.core.messages import message
@@ -34,6 +34,10 @@ BYTES_PER_GIB = 1024**3
 FOLDER = "images/backup-downloads"
 """Folder of prepared downloads. `images` is the part of the data directory that all machines share."""
 
+IMAGE_DESCRIPTION_FILE = "images/backup-files.json"
+"""The description of the image of the machine that reads backups, in the data directory."""
+NO_IMAGE_MESSAGE = message("Files of backups cannot be read yet. The operator has to add an image for it.")
+
 UNSUPPORTED_DRIVERS = ("simulated",)
 """Drivers whose disks have no file systems."""
 
@@ -46,6 +50,8 @@ def ensure_openable(instance: Instance, backup: InstanceBackup) -> None:
     ensure_not_suspended(instance)
     if instance.hypervisor.driver in UNSUPPORTED_DRIVERS:
         raise Invalid(message("Files of backups cannot be read on this hypervisor."), reason="not_supported")
+    if not (context.current().config.data_dir / IMAGE_DESCRIPTION_FILE).is_file():
+        raise Conflict(NO_IMAGE_MESSAGE, reason="image_not_available")
     if not instance.disks:
         raise Conflict(message("Deploy an image first."), reason="not_deployed")
     copied = count_copied_bytes(backup)
