@@ -8,6 +8,8 @@ from tests.support.rbs_server import rbs_server  # noqa: F401  (fixture)
 
 pytestmark = [pytest.mark.browser, pytest.mark.processes]
 
+NAME = "pbs-1"
+
 
 @pytest.fixture
 def removed_destination(running_installation):
@@ -15,9 +17,9 @@ def removed_destination(running_installation):
     yield
     token = running_installation.run_panel("token", "admin").strip()
     _, answer = running_installation.call("GET", "/api/v1/hypervisor/backup-storages", None, token)
-    for row in answer["data"]:
-        status, _ = running_installation.call("DELETE", f"/api/v1/hypervisor/backup-storage/{row['id']}", None, token)
-        assert status == 200
+    (destination_id,) = (row["id"] for row in answer["data"] if row["name"] == NAME)
+    path = f"/api/v1/hypervisor/backup-storage/{destination_id}"
+    assert running_installation.call("DELETE", path, None, token)[0] == 200
 
 
 def test_destination_is_added_with_the_fingerprint(
@@ -26,7 +28,7 @@ def test_destination_is_added_with_the_fingerprint(
     sign_in(page, running_installation, OPERATOR)
     page.goto(f"{running_installation.url}/admin/backup-destinations/new")
     page.get_by_label("Kind").select_option("rbs")
-    page.get_by_label("Name", exact=True).fill("pbs-1")
+    page.get_by_label("Name", exact=True).fill(NAME)
     for name in ("host", "port", "datastore", "auth_id", "token_secret"):
         page.locator(f"[name={name}]").fill(str(rbs_server.config[name]))
     page.get_by_role("button", name="Read fingerprint").click()

@@ -13,11 +13,11 @@ ADMIN_PATH = "/api/v1/hypervisor/backup-storages"
 MAX_TABS = 30
 
 
-@pytest.fixture
-def destination(running_installation, tmp_path):
+@pytest.fixture(scope="module")
+def destination(running_installation, tmp_path_factory):
     """A storage for the backups of the installation."""
     token = running_installation.run_panel("token", "admin").strip()
-    body = {"name": "backups-1", "storage_type": "local", "config": {"path": str(tmp_path)}}
+    body = {"name": "backups-1", "storage_type": "local", "config": {"path": str(tmp_path_factory.mktemp("backups"))}}
     status, answer = running_installation.call("POST", ADMIN_PATH, body, token)
     assert status < 300, answer
 

@@ -176,7 +176,7 @@ def test_bulk_actions_that_interrupt_guests_are_confirmed(site, open_page):
 
 
 CONTRAST_RATIO_SCRIPT = """element => {
-    const context = new OffscreenCanvas(1, 1).getContext("2d");
+    const context = new OffscreenCanvas(1, 1).getContext("2d", { willReadFrequently: true });
     const luminance = (color) => {
         context.fillStyle = color;
         context.fillRect(0, 0, 1, 1);
