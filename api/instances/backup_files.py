@@ -35,10 +35,11 @@ def open_files(instance_id, backup_id):
     The disks of the backup are copied to the instance's hypervisor, and a machine without a network reads their file
     systems: ext2 to ext4, XFS, Btrfs, FAT, exFAT, NTFS and ISO 9660, also on LVM. This takes as long as a restore; the
     state is `ready` then. A session ends 30 minutes after its last use and at the latest after 4 hours. Opening an open
-    backup changes nothing. Returns 422 `not_supported`, `backup_not_complete`, `backup_missing` or `backup_too_large`
-    (more than 200 GiB in use), 409 `suspended`, `backup_being_deleted`, `session_limit_reached` (2 for an account),
-    `hypervisor_backup_busy`, `storage_not_sufficient`, `image_not_available` or `task_running`, and 503
-    `hypervisor_unreachable`.
+    backup changes nothing.
+
+    Returns 422 `not_supported`, `backup_not_complete`, `backup_missing`, `backup_too_large` (over 200 GiB in use) or
+    `storage_not_sufficient`, 409 `suspended`, `backup_being_deleted`, `session_limit_reached` (2 for an account),
+    `hypervisor_backup_busy`, `image_not_available` or `task_running`, and 503 `hypervisor_unreachable`.
     """
     instance, backup = get_own_instance(instance_id), get_own_backup(instance_id, backup_id)
     row = backup_files.open_session(instance, backup, actor=kit.get_current_actor())

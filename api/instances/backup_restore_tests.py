@@ -16,8 +16,8 @@ def start(instance_id, backup_id):
 
     Its disks are copied to the instance's hypervisor and started as a machine without a network, which is removed
     afterwards. The test passes when the guest agent answers within 10 minutes, or, if it did not answer during the
-    backup, when the screen changes within 3 minutes. Returns 409 `not_deployed`, `backup_being_deleted`,
-    `hypervisor_backup_busy` or `storage_not_sufficient`, 422 `backup_not_complete` or `backup_missing`, and 503
+    backup, when the screen changes within 3 minutes. Returns 409 `not_deployed`, `backup_being_deleted` or
+    `hypervisor_backup_busy`, 422 `backup_not_complete`, `backup_missing` or `storage_not_sufficient`, and 503
     `hypervisor_unreachable`.
     """
     row = backup_restore_tests.start(get_backup(instance_id, backup_id), actor=kit.get_current_actor())

@@ -9,7 +9,7 @@ from sqlalchemy.orm import aliased, joinedload
 
 from panel.core import clock, jobs
 from panel.core.db import session
-from panel.core.errors import Conflict, NotFound
+from panel.core.errors import Conflict, Invalid, NotFound, Problem
 from panel.core.messages import message
 from panel.core.task_kinds import task_kind
 from panel.models import BackupRestoreTest, Hypervisor, Instance, InstanceBackup
@@ -70,7 +70,7 @@ def ensure_room(instance: Instance, backup: InstanceBackup) -> None:
     needed = count_copied_bytes(backup) + MIN_FREE_GIB * BYTES_PER_GIB
     if capacity.ram[instance.hypervisor] < instance.ram or instance.disks[0].storage.free < needed:
         sentence = message("The hypervisor has too little room for a test of this backup.")
-        raise Conflict(sentence, reason="storage_not_sufficient")
+        raise Invalid(sentence, reason="storage_not_sufficient")
 
 
 def start_due() -> None:
@@ -83,7 +83,7 @@ def start_due() -> None:
     for backup in session.scalars(select_candidates()).all():
         try:
             start(backup, actor="system")
-        except Conflict:
+        except Problem:
             continue
         return
 

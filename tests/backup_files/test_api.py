@@ -170,7 +170,7 @@ def test_opening_is_refused(api_as, files_path, machine, monkeypatch):
     cases = [
         (sessions, "UNSUPPORTED_DRIVERS", ("simulated",), (422, "not_supported")),
         (sessions, "MAX_COPIED_GIB", 0, (422, "backup_too_large")),
-        (sessions, "MIN_FREE_GIB", 10**9, (409, "storage_not_sufficient")),
+        (sessions, "MIN_FREE_GIB", 10**9, (422, "storage_not_sufficient")),
         (sessions, "MAX_SESSIONS_PER_ACCOUNT", 0, (409, "session_limit_reached")),
         (sessions, "MAX_SESSIONS_PER_HYPERVISOR", 0, (409, "session_limit_reached")),
         (backup, "status", "creating", (422, "backup_not_complete")),

@@ -6,7 +6,7 @@ import pytest
 
 from panel.core import clock
 from panel.core.db import session
-from panel.core.errors import Conflict
+from panel.core.errors import Conflict, Invalid
 from panel.models import BackupRestoreTest, InstanceBackup, Task
 from panel.services import backup_restore_tests, settings
 from tests.support.worker_faults import requeue_to_new_worker
@@ -133,7 +133,7 @@ def test_hypervisor_without_room_is_left_alone(backup, machine, change):
     else:
         machine.disks[0].storage.free = 1
     session.commit()
-    with pytest.raises(Conflict, match="too little room"):
+    with pytest.raises(Invalid, match="too little room"):
         backup_restore_tests.start(backup, actor="test")
 
 

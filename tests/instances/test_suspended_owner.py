@@ -14,6 +14,7 @@ ALLOWED_OPERATIONS = {
     "user.instance.delete": "refused by the service, unless the owner suspended it",
     "user.instance.self_provisioned_delete": "the same",
     "user.instance.ssh_session_close": "ends access, and changes nothing of the machine",
+    "user.instance.close_backup_files": "the same",
     "user.instance.create_backup": "reads the machine, and changes nothing of it",
     "user.instance.protect_backup": "about a backup, which outlives the instance",
     "user.instance.delete_backup": "the same",

@@ -11,7 +11,7 @@ from worker.tasks import microvm_network
 
 PUBLIC, OTHER = "8.8.8.8", "9.9.9.9"
 NO_INTERNET = "no_internet_access"
-OWN_CHOICE = "Turned off when it was created, or later."
+OWN_CHOICE = "It is turned off for this micro VM."
 NOT_OFFERED = "The operator does not offer it to this micro VM."
 
 

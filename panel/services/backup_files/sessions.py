@@ -60,7 +60,7 @@ def ensure_openable(instance: Instance, backup: InstanceBackup) -> None:
         raise Invalid(sentence, reason="backup_too_large")
     if instance.disks[0].storage.free < copied + MIN_FREE_GIB * BYTES_PER_GIB:
         sentence = message("The storage has too little room for a copy of the backup. Try again later.")
-        raise Conflict(sentence, reason="storage_not_sufficient")
+        raise Invalid(sentence, reason="storage_not_sufficient")
     ensure_node_available(instance.hypervisor)
 
 
