@@ -244,7 +244,7 @@ def test_deleted_point_is_gone(server, store, node):
 def test_protected_point_is_not_deleted(store, node):
     back_up(node, store, "first")
     store.set_protected("first", True)
-    assert store.map_states()["first"].is_protected
+    assert store.fetch_snapshot_states()["first"].is_protected
     with pytest.raises(ServerFailed, match="protected"):
         store.delete_point("first")
     store.set_protected("first", False)

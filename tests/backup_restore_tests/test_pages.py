@@ -10,7 +10,7 @@ from panel.services import backup_restore_tests
 
 
 @pytest.fixture
-def test_row(backup, run_tasks):
+def finished_test(backup, run_tasks):
     row = backup_restore_tests.start(backup, actor="test")
     session.commit()
     run_tasks()
@@ -22,7 +22,7 @@ def read(page):
     return re.sub(r"\s+", " ", re.sub(r"<(script|svg).*?</\1>|<[^>]+>", " ", page.text, flags=re.DOTALL))
 
 
-def test_customer_sees_result_and_screenshot(browser_as, machine, test_row, backup):
+def test_customer_sees_result_and_screenshot(browser_as, machine, finished_test, backup):
     browser = browser_as("owner")
     page = browser.get(f"/instances/{machine.id}/backups")
     assert "Guest agent answered after" in read(page)
@@ -53,18 +53,22 @@ def test_operator_starts_test_and_sees_result(browser_as, backup, run_tasks):
     assert "No matching tests" in read(browser.get("/admin/backup-restore-tests?status=failed"))
 
 
-def test_failed_test_is_on_the_overview(browser_as, test_row):
-    test_row.status, test_row.evidence, test_row.error = "failed", None, "The guest agent did not answer."
+def test_failed_test_is_on_the_overview(browser_as, finished_test):
+    finished_test.status, finished_test.evidence, finished_test.error = (
+        "failed",
+        None,
+        "The guest agent did not answer.",
+    )
     session.commit()
     text = read(browser_as("admin").get("/admin"))
     assert "1 restore test failed" in text
-    assert test_row.name in text
+    assert finished_test.name in text
     assert "The guest agent did not answer." in read(
         browser_as("admin").get("/admin/backup-restore-tests?status=failed")
     )
 
 
-def test_list_makes_constant_number_of_queries(browser_as, test_row, queries):
+def test_list_makes_constant_number_of_queries(browser_as, finished_test, queries):
     browser = browser_as("admin")
     counts = []
     for _ in range(2):
@@ -73,12 +77,16 @@ def test_list_makes_constant_number_of_queries(browser_as, test_row, queries):
         browser.get("/admin/backup-restore-tests")
         counts.append(len(queries))
         columns = {
-            name: getattr(test_row, name) for name in ("account_id", "instance_id", "backup_id", "name", "backup_at")
+            name: getattr(finished_test, name)
+            for name in ("account_id", "instance_id", "backup_id", "name", "backup_at")
         }
         for _ in range(5):
             session.add(
                 BackupRestoreTest(
-                    **columns, hypervisor_id=test_row.hypervisor_id, storage_id=test_row.storage_id, status="passed"
+                    **columns,
+                    hypervisor_id=finished_test.hypervisor_id,
+                    storage_id=finished_test.storage_id,
+                    status="passed",
                 )
             )
         session.commit()

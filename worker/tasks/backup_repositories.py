@@ -124,7 +124,7 @@ def reconcile_snapshots(work, row):
     started_at, has_managed_retention = clock.now(), row.destination.has_managed_retention
     work.step(message("Comparing with the backup server"), 5)
     with open_repository(row) as store:
-        states = store.map_states()
+        states = store.fetch_snapshot_states()
         row = get_repository(work.task.resource_id)
         unprotected = backup_presence.record_server_states(row, states, started_at=started_at)
         if has_managed_retention:

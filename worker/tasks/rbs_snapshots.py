@@ -23,7 +23,7 @@ def poll_repository(row):
     started_at, row_id, points = clock.now(), row.id, backup_presence.list_unverified(row)
     try:
         with open_repository(row) as store:
-            states = store.map_states(points)
+            states = store.fetch_snapshot_states(points)
     except StorageFailed as error:
         log.warning("backup_verification_unknown", repository=row_id, detail=error.detail)
         return session.rollback()

@@ -82,7 +82,7 @@ class Api:
             connection.close()
             raise
 
-    def map_states(self, namespace: str, group: str) -> dict[int, SnapshotState]:
+    def fetch_snapshot_states(self, namespace: str, group: str) -> dict[int, SnapshotState]:
         """Return the states of the complete snapshots of a group, by their time."""
         try:
             rows = self.call("GET", f"{self.store_path}/snapshots", build_group_parameters(namespace, group))

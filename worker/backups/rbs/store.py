@@ -50,7 +50,7 @@ class RbsStore(PointStore):
 
     # --- points
 
-    def map_states(self, wanted: Collection[str] | None = None) -> dict[str, SnapshotState]:
+    def fetch_snapshot_states(self, wanted: Collection[str] | None = None) -> dict[str, SnapshotState]:
         """Return the points that are stored, all or those of `wanted`, with what the server reports of them."""
         states: dict[tuple[str, str], dict[int, SnapshotState]] = {}
         points = {}
@@ -59,17 +59,19 @@ class RbsStore(PointStore):
                 continue
             group = snapshot.namespace, snapshot.group
             if group not in states:
-                states[group] = self.api.map_states(*group)
+                states[group] = self.api.fetch_snapshot_states(*group)
             if state := states[group].get(snapshot.time):
                 points[point] = state
         return points
 
     def list_points(self) -> list[str]:
-        return list(self.map_states())
+        return list(self.fetch_snapshot_states())
 
     def has_point(self, point: str) -> bool:
         snapshot = self.snapshots.find(point)
-        return snapshot is not None and snapshot.time in self.api.map_states(snapshot.namespace, snapshot.group)
+        return snapshot is not None and snapshot.time in self.api.fetch_snapshot_states(
+            snapshot.namespace, snapshot.group
+        )
 
     def delete_point(self, point: str) -> None:
         snapshot = self.snapshots.find(point)

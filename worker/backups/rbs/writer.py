@@ -86,7 +86,7 @@ class SnapshotWriter:
     def begin(self) -> Http2Connection:
         namespace, group = self.store.snapshots.get_group(self.point)
         for attempt in range(1, BEGIN_ATTEMPTS + 1):
-            times = self.store.api.map_states(namespace, group)
+            times = self.store.api.fetch_snapshot_states(namespace, group)
             last = self.snapshot.time if self.snapshot else 0
             moment = max(int(clock.now().timestamp()), last + 1, max(times, default=0) + 1)
             self.snapshot = Snapshot(namespace, group, moment)
