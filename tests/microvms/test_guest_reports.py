@@ -56,11 +56,11 @@ def test_only_the_latest_entries_and_samples_are_stored(microvm, create_microvm,
 
 def test_recording_takes_constant_number_of_statements(microvm, create_microvm, queries):
     ids, counts = [row.id for row in (microvm, *(create_microvm() for _number in range(3)))], []
+    now = int(clock.now().timestamp())
     for some in (ids[:1], ids):
         queries.clear()
-        now = int(clock.now().timestamp()) - len(counts)
         entries = [LogRecord(id_, BEGIN, "info", "process", "text", {}) for id_ in some]
-        guest_reports.record(entries, [Sample(id_, now, **LOAD) for id_ in some])
+        guest_reports.record(entries, [Sample(id_, now - len(counts), **LOAD) for id_ in some])
         counts.append(len(queries))
     assert counts[0] == counts[1]
 

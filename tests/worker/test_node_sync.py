@@ -96,6 +96,37 @@ def test_slow_poll_does_not_overwrite_newer_event(
     assert running_instance.state == "stopped"
 
 
+def test_event_is_queried_again_when_another_report_overlaps(running_instance, node, send_power_event, fault_at):
+    """A poll read `on` before the guest went off, and was recorded while the event's query ran."""
+    reports = []
+
+    def report_on():
+        if not reports:
+            [row] = state_reports.lock_instances(running_instance.id)
+            reports.append(state_reports.report_power(row, "on", at=clock.now()))
+            session.commit()
+
+    node.guest_powers_off(running_instance.id)
+    with fault_at("power", then=report_on):
+        send_power_event(running_instance, Power.off)
+    assert reports == [True]
+    assert running_instance.state == "stopped"
+
+
+def test_report_of_overlapping_query_is_rejected(running_instance, advance_time):
+    """Both queries had begun before either was recorded, so which of them read the newer power is unknown."""
+    times = []
+    for _ in range(3):
+        advance_time(seconds=1)
+        times.append(clock.now())
+    [row] = state_reports.lock_instances(running_instance.id)
+    assert state_reports.report_power(row, "off", at=times[0])
+    assert not state_reports.report_power(row, "on", at=times[1])
+    assert running_instance.state == "stopped"
+    advance_time(seconds=1)
+    assert state_reports.report_power(row, "on", at=clock.now())
+
+
 def test_power_off_event_during_start_is_recorded(
     running_instance, request_action, run_tasks, node, send_power_event, fault_at
 ):

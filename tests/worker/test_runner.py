@@ -7,12 +7,13 @@ import pytest
 from sqlalchemy import select, text
 from sqlalchemy.exc import OperationalError
 
-from panel.core import jobs
+from panel.core import clock, jobs
 from panel.core.db import session
 from panel.core.messages import message
 from panel.models import Address, Instance, Task, TaskLog
 from panel.models.tasks import OPEN_STATUSES
 from panel.services import tasks
+from panel.services.instances import state_reports
 from tests.support.task_queue import queued_calls
 from worker.engine import claiming, runner
 from worker.engine.registry import TASK_TYPES, TaskType
@@ -424,6 +425,28 @@ def test_shutdown_completes_on_power_event(
     assert len(polls) == 2  # by the task and by the event handler
     assert event_kinds(running_instance)[-1] == "instance.status_changed"
     assert event_kinds(running_instance).count("instance.status_changed") == 1
+
+
+def test_shutdown_completes_only_when_its_row_is_off(
+    running_instance, request_action, run_tasks, node, fault_at, monkeypatch, reload
+):
+    """A reconciliation reads the old power during the task's own query, so what the query read is not recorded."""
+    monkeypatch.setattr(instance_tasks, "TASK_WAIT_INTERVAL_SECONDS", 0.01)
+    node.set_guest(running_instance.id, heeds_shutdown=False)
+    task, polls = request_action(running_instance, "shutdown"), []
+
+    def report_on_while_guest_powers_off():
+        if not polls:
+            [row] = state_reports.lock_instances(running_instance.id)
+            assert state_reports.report_power(row, "on", at=clock.now())
+            session.commit()
+            node.guest_powers_off(running_instance.id)
+        polls.append(1)
+
+    with fault_at("power", then=report_on_while_guest_powers_off):
+        run_tasks()
+    assert (task.status, reload(running_instance).state) == ("completed", "stopped")
+    assert len(polls) == 2
 
 
 def test_ignored_shutdown_fails_and_stop_powers_off(

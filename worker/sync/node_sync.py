@@ -26,6 +26,9 @@ BatchRow = TypeVar("BatchRow")
 
 HYPERVISOR_REMOVED_MESSAGE = message("The hypervisor was removed.")
 MAX_ROWS_PER_TRANSACTION = 500
+MAX_POWER_QUERIES = 3
+"""Queries for one event. The next reconciliation corrects a row that no query could."""
+
 """Rows changed in one transaction."""
 
 
@@ -223,12 +226,14 @@ def get_effective_power(instance: Instance | Row, power: Power, busy: Mapping[st
     return to_power_state(power)
 
 
-def apply_power(instance: Instance, power: str | None, at: datetime, busy: Mapping[str, str]) -> None:
-    """Record the power that the node reported at time `at`; None when the node does not have the machine."""
+def apply_power(instance: Instance, power: str | None, at: datetime, busy: Mapping[str, str]) -> bool:
+    """Record the power that a query begun at `at` read; None when the node does not have the machine.
+
+    Return False when another report overlapped with the query.
+    """
     if power:
-        state_reports.report_power(instance, power, at=at, actor=busy.get(instance.id) or "system")
-    elif instance.id not in busy:
-        state_reports.report_missing(instance, at=at)
+        return state_reports.report_power(instance, power, at=at, actor=busy.get(instance.id) or "system")
+    return instance.id in busy or state_reports.report_missing(instance, at=at)
 
 
 def find_busy_instances(*conditions: ColumnElement[bool]) -> dict[str, str]:
@@ -300,7 +305,8 @@ def iter_batches(rows: Sequence[BatchRow]) -> Iterator[Sequence[BatchRow]]:
 def on_power_event(hypervisor_id: str, instance_id: str, power: Power | None) -> None:
     """Handle a node's event: the new power of a machine, or None when it was removed.
 
-    Events may be delayed and carry no timestamp, so an event that would change the row triggers a fresh query.
+    Events may be delayed and carry no timestamp, so an event that would change the row triggers a fresh query. The
+    query is repeated when another report was recorded meanwhile.
     """
     query = select(Instance.power, Instance.deployed, Instance.missing_on_node)
     conditions = Instance.id == instance_id, Instance.hypervisor_id == hypervisor_id, ~Instance.migrating
@@ -309,12 +315,22 @@ def on_power_event(hypervisor_id: str, instance_id: str, power: Power | None) ->
         return microvms.on_power_event(connect_node, hypervisor_id, instance_id, power)
     if not is_power_different(row, power and to_power_state(power)):
         return session.rollback()
+    for _attempt in range(MAX_POWER_QUERIES):
+        if record_queried_power(hypervisor_id, instance_id):
+            return
+
+
+def record_queried_power(hypervisor_id: str, instance_id: str) -> bool:
+    """Query a machine's power, record it and commit. Return False when a report overlapped with the query."""
     queried_at, busy = clock.now(), find_busy_instances(Task.resource_id == instance_id)
     power = find_power(connect_node(hypervisor_id), instance_id)
+    is_recorded = True
     for instance in state_reports.lock_instances(instance_id):
         if instance.hypervisor_id == hypervisor_id and not instance.migrating:
-            apply_power(instance, power and get_effective_power(instance, power, busy), queried_at, busy)
+            effective_power = power and get_effective_power(instance, power, busy)
+            is_recorded = apply_power(instance, effective_power, queried_at, busy)
     session.commit()
+    return is_recorded
 
 
 def find_power(node: NodeDriver, machine_id: str) -> Power | None:

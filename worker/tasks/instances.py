@@ -93,7 +93,7 @@ def record_power_after_calls(power, queried_at):
     contradicted = []
     for instance in state_reports.lock_instances(*works):
         work = works[instance.id]
-        reported = instance.power_reported_at and queried_at[work] <= instance.power_reported_at <= finished_at
+        reported = instance.power_reported_at and instance.power_reported_at >= queried_at[work]
         if reported and instance.power != power:
             contradicted.append(work)
         else:
@@ -223,8 +223,9 @@ def stop(work):
 def request_shutdown(work):
     """Ask the guest to shut down and return whether it did within the timeout.
 
-    Reports of the node set the row's power. The node is also polled now and then, because events can be lost. A guest
-    that the hypervisor has paused cannot shut down.
+    Reports of the node set the row's power. The node is also polled now and then, because events can be lost. Only the
+    row counts: a poll that overlaps with another report is not recorded. A guest that the hypervisor has paused cannot
+    shut down.
     """
     work.step(message("Asking the guest to shut down"), 20)
     queried_at = clock.now()
@@ -238,12 +239,11 @@ def request_shutdown(work):
     started_at = poll_at = time.monotonic()
     remind_at = started_at + SHUTDOWN_REMINDER_SECONDS
     while (elapsed := time.monotonic() - started_at) < SHUTDOWN_TIMEOUT_SECONDS:
-        if was_reported_off(work, queried_at):
-            return True
         if time.monotonic() >= poll_at:
             poll_at += max(1, elapsed)
-            if observe_power(work) is Power.off:
-                return True
+            observe_power(work)
+        if was_reported_off(work, queried_at):
+            return True
         if time.monotonic() >= remind_at:
             remind_at += SHUTDOWN_REMINDER_SECONDS
             with suppress(NodeError):

@@ -32,12 +32,15 @@ def select_locked() -> Select[Instance]:
 
 
 def report_power(instance: Instance, state: str, *, at: datetime, actor: str = "system") -> bool:
-    """Record the machine's power as observed on the node at `at`. Return False for a report older than the last one, so
-    a slow poll cannot overwrite a newer event. (A last report in the future comes from a clock that was set back and is
-    ignored.) A change is recorded as an event."""
-    if instance.power_reported_at and at < instance.power_reported_at <= clock.now():
+    """Record the machine's power, read from the node by a query that began at `at`.
+
+    Return False for a query that began before the last report was recorded: it may have read an older power. (A last
+    report in the future comes from a clock that was set back and is ignored.) A change is recorded as an event.
+    """
+    now = clock.now()
+    if instance.power_reported_at and at < instance.power_reported_at <= now:
         return False
-    before, instance.power, instance.power_reported_at = instance.power, state, at
+    before, instance.power, instance.power_reported_at = instance.power, state, now
     if state == "off":
         report_paused(instance, False)
         instance.started_cpu_cores = instance.started_ram = None
@@ -50,10 +53,13 @@ def report_power(instance: Instance, state: str, *, at: datetime, actor: str = "
     return True
 
 
-def report_missing(instance: Instance, *, at: datetime) -> None:
-    """Record that a deployed machine is missing on its node."""
-    if report_power(instance, "off", at=at) and instance.deployed:
+def report_missing(instance: Instance, *, at: datetime) -> bool:
+    """Record that a deployed machine is missing on its node. Return False like `report_power`."""
+    if not report_power(instance, "off", at=at):
+        return False
+    if instance.deployed:
         instance.missing_on_node, instance.last_error = True, MISSING_MESSAGE
+    return True
 
 
 def report_paused(instance: Instance, is_paused: bool) -> None:
