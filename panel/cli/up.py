@@ -27,7 +27,7 @@ def command(setup):
     config = start.load_config()
     setup_logs(config.json_logs)
     with lock_single_instance(config):
-        ensure_port_free(config.bind, "PANEL_BIND and PANEL_PUBLIC_URL")
+        ensure_port_free(config.bind, "PANEL_BIND (and PANEL_PUBLIC_URL, if that has its port)")
         if config.sandbox_bind:
             ensure_port_free(config.sandbox_bind, "PANEL_SANDBOX_BIND")
         run_all(config, ["setup"] if setup else ["db", "upgrade"])

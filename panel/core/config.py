@@ -23,6 +23,8 @@ MAIL_SENDER = re.compile(r"[^\r\n]*[^\s@<]@[^\s@<>]+>?")
 SANDBOX_DOMAIN = re.compile(r"(?!-)[a-z0-9-]{1,63}(\.[a-z0-9-]{1,63})+(:[0-9]{1,5})?")
 BIND_ADDRESS = re.compile(r"unix:.+|([\w.-]*|\[[0-9a-fA-F:.]*\]):([0-9]{1,5})")
 
+DEFAULT_PORT = 8000
+
 
 class ConfigError(Exception):
     """A setting is unknown or invalid; the message names it and the expected form."""
@@ -55,8 +57,8 @@ def is_secret_key(keys: str) -> bool:
 
 
 SETTING_RULES = (
-    ("public_url", "like https://panel.example.com: http or https, a host, no path", is_public_url),
     ("bind", "like 127.0.0.1:8000, [::]:8000 or unix:/path", is_bind_address),
+    ("public_url", "like https://panel.example.com: http or https, a host, no path", is_public_url),
     ("database_url", "like sqlite:////path/panel.db or postgresql://user@host/db", DATABASE_ADDRESS.fullmatch),
     ("redis_url", "like redis://host:6379/0, rediss://host:6379/0 or unix:///path", REDIS_ADDRESS.fullmatch),
     ("secret_key", "one or more keys with commas between them, none of them empty", is_secret_key),
@@ -96,8 +98,10 @@ class Config:
     database_url: str = field(default="", metadata={"help": "SQLAlchemy address; empty: SQLite in the data directory"})
     redis_url: str = field(default="", metadata={"help": "Redis for the queue; empty: an embedded one"})
     secret_key: str = field(default="", metadata={"help": "signs cookies and encrypts secrets; empty: made once"})
-    public_url: str = field(default="http://localhost:8000", metadata={"help": "the address people type"})
-    bind: str = field(default="127.0.0.1:8000", metadata={"help": "where the web server listens"})
+    public_url: str = field(
+        default="", metadata={"help": "the address people type; empty: `http://localhost` with the port of `PANEL_BIND`"}
+    )
+    bind: str = field(default=f"127.0.0.1:{DEFAULT_PORT}", metadata={"help": "where the web server listens"})
     web_workers: int = field(default=2, metadata={"help": "web processes"})
     web_threads: int = field(default=8, metadata={"help": "requests a web process serves at once"})
     web_head_seconds: int = field(
@@ -154,6 +158,10 @@ class Config:
         if not self.redis_url:
             set_value("redis_url", f"unix://{self.data_dir / 'redis.sock'}")
             set_value("embedded_redis", True)
+        if not self.public_url:
+            bind_address = BIND_ADDRESS.fullmatch(self.bind)
+            port = bind_address[2] if bind_address else None
+            set_value("public_url", f"http://localhost:{port or DEFAULT_PORT}")
         if not self.mail_from:
             host = urlsplit(self.public_url).hostname if is_public_url(self.public_url) else None
             set_value("mail_from", f"panel@{get_mail_domain(host or 'localhost')}")

@@ -56,6 +56,18 @@ def test_valid_bind_addresses_are_accepted(tmp_path, bind):
     assert Config(data_dir=tmp_path, secret_key="test", bind=bind, database_url="postgres://p@h/d").bind == bind
 
 
+@pytest.mark.parametrize(
+    ("bind", "url"),
+    [
+        ("127.0.0.1:8000", "http://localhost:8000"),
+        ("[::]:9100", "http://localhost:9100"),
+        ("unix:/run/panel.sock", "http://localhost:8000"),
+    ],
+)
+def test_public_address_has_the_port_that_the_panel_listens_on(tmp_path, bind, url):
+    assert Config(data_dir=tmp_path, secret_key="test", bind=bind).public_url == url
+
+
 @pytest.mark.parametrize("host", ["sbx.example.net", "sbx.example.net:8443", "router.sbx.example.net"])
 def test_router_address_is_outside_of_the_sandbox_domain(tmp_path, host):
     """On hosts of the domain the headers that name a sandbox do not count."""
