@@ -99,7 +99,8 @@ class Config:
     redis_url: str = field(default="", metadata={"help": "Redis for the queue; empty: an embedded one"})
     secret_key: str = field(default="", metadata={"help": "signs cookies and encrypts secrets; empty: made once"})
     public_url: str = field(
-        default="", metadata={"help": "the address people type; empty: `http://localhost` with the port of `PANEL_BIND`"}
+        default="",
+        metadata={"help": "the address people type; empty: `http://localhost` with the port of `PANEL_BIND`"},
     )
     bind: str = field(default=f"127.0.0.1:{DEFAULT_PORT}", metadata={"help": "where the web server listens"})
     web_workers: int = field(default=2, metadata={"help": "web processes"})

@@ -1,6 +1,7 @@
 """Restore tests: results, faults, schedule."""
 
 from datetime import timedelta
+from functools import partial
 
 import pytest
 
@@ -13,22 +14,29 @@ from tests.support.worker_faults import requeue_to_new_worker
 from worker.nodes.base import AgentUnavailable, Refused
 from worker.nodes.simulated import SimulatedNode
 from worker.tasks import backup_restore_tests as tasks
+from worker.tasks.machine_spec import build_spec
 
 CALLS = ("write_disk", "define", "start", "agent_ping")
 
 
 @pytest.fixture
-def start(backup, run_tasks):
-    """Return a function that runs a test of the backup and returns its row."""
+def request_test(run_tasks):
+    """Return a function that requests a test of a backup, runs it and returns its row."""
 
-    def run(*, run=True):
+    def request_test(backup, *, run=True):
         row = backup_restore_tests.start(backup, actor="test")
         session.commit()
         if run:
             run_tasks()
         return session.get(BackupRestoreTest, row.id, populate_existing=True)
 
-    return run
+    return request_test
+
+
+@pytest.fixture
+def start(backup, request_test):
+    """Return a function that runs a test of the backup and returns its row."""
+    return partial(request_test, backup)
 
 
 def list_remains(node):
@@ -55,6 +63,25 @@ def test_machine_has_no_network(start, node, monkeypatch):
     start()
     [machine] = machines
     assert (machine.nics, machine.media) == ((), {})
+
+
+def test_machine_has_the_stored_firmware_and_tpm(request_test, back_up, node, machine, fault_at):
+    node.power_off(machine.id)
+    machine.tpm_enabled = machine.secure_boot_enabled = True
+    session.commit()
+    node.define(build_spec(machine))
+    node.write_firmware_state(machine.id, {"nvram": b"variables", "tpm": b"keys"})
+    node.start(machine.id)
+    backup = session.get(InstanceBackup, back_up()["id"])
+    states = []
+
+    def read_state():
+        [copy] = [row for row in node.machines() if row.name.startswith("test-")]
+        states.append(node.read_firmware_state(copy.id))
+
+    with fault_at("start", then=read_state):
+        assert request_test(backup).status == "passed"
+    assert states == [{"nvram": b"variables", "tpm": b"keys"}]
 
 
 def test_silent_agent_fails(start, node, monkeypatch):

@@ -10,6 +10,7 @@ from tests.support.rbs_server import rbs_server  # noqa: F401  (fixture)
 from tests.support.running_machine import GuestFile
 from tests.support.worker_faults import requeue_to_new_worker
 from worker.nodes.base import NotOnNode, Refused
+from worker.tasks.machine_spec import build_spec
 
 
 @pytest.fixture
@@ -74,6 +75,26 @@ def test_all_disks_are_restored(back_up, second_disk, machine, guest, request_re
     assert [(disk.position, disk.size) for disk in copy.disks] == [
         (disk.position, disk.size) for disk in sorted(machine.disks, key=lambda disk: disk.position)
     ]
+
+
+@pytest.mark.parametrize("has_tpm", [True, False])
+def test_new_instance_has_the_stored_firmware_and_tpm(back_up, machine, node, request_restore, run_tasks, has_tpm):
+    node.power_off(machine.id)
+    machine.tpm_enabled = machine.secure_boot_enabled = True
+    session.commit()
+    node.define(build_spec(machine))
+    state = {"nvram": b"variables", "tpm": b"keys"}
+    node.write_firmware_state(machine.id, state)
+    node.start(machine.id)
+    backup = back_up()
+    machine.hypervisor.tpm = has_tpm
+    session.commit()
+    data = request_restore(backup).json["data"]
+    run_tasks()
+    assert session.get(Task, data["task_id"], populate_existing=True).status == "completed"
+    copy = session.get(Instance, data["instance_id"], populate_existing=True)
+    assert (copy.tpm_enabled, copy.secure_boot_enabled) == (has_tpm, True)
+    assert node.read_firmware_state(copy.id) == (state if has_tpm else {"nvram": state["nvram"]})
 
 
 def test_backup_of_a_destroyed_instance_is_restored(api_as, backup, machine, request_restore, run_tasks, refuse):

@@ -9,6 +9,7 @@ from panel.core.errors import Invalid, NotFound
 from panel.core.messages import message
 from panel.models import Instance
 from panel.services import backup_restore_tests, instance_backups
+from worker.backups.firmware_states import unpack_state
 from worker.backups.restoring import restore_disk
 from worker.engine.registry import periodic, task_handler
 from worker.engine.runner import roll_back
@@ -49,13 +50,14 @@ def test_restore(work):
     disks = list_disks(row, backup)
     machine = build_machine(row, instance, backup, tuple(disks.values()))
     try:
-        write_disks(work, backup, disks)
+        manifest = write_disks(work, backup, disks)
     except (StorageFailed, Invalid) as error:
         roll_back(work)
         return backup_restore_tests.record_result(get_test(work), "failed", error=error.message)
     work.step(message("Starting the machine"), 70)
     work.undo("delete", machine.id)
     work.node.define(machine)
+    work.node.write_firmware_state(machine.id, unpack_state(manifest.firmware))
     work.node.start(machine.id)
     work.step(message("Waiting for the guest"), 80)
     evidence, seconds, screenshot = watch_guest(work, machine.id, expects_agent)
@@ -95,6 +97,7 @@ def build_machine(row, instance, backup, disks):
 
 
 def write_disks(work, backup, disks):
+    """Write the stored disks, and return the manifest of the backup."""
     work.step(message("Connecting to the storage"), 5)
     with open_repository(backup.repository) as repository:
         manifest = find_manifest(repository, backup.id)
@@ -105,6 +108,7 @@ def write_disks(work, backup, disks):
             work.step(message("Copying the disk"), 10)
             with translated_errors():
                 restore_disk(work.node, repository, manifest, stored_name, disk, work.report_progress)
+    return manifest
 
 
 def watch_guest(work, machine_id, expects_agent):
