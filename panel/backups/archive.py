@@ -15,6 +15,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.kdf.scrypt import Scrypt
 
 from panel.core.errors import Problem
+from panel.schemas.installation_backups import MIN_PASSPHRASE_LENGTH
 
 ARCHIVE_MAGIC = b"PANEL-BACKUP-1\n"
 CHUNK_BYTES = 1024 * 1024
@@ -24,7 +25,6 @@ SCRYPT_COST = {"n": 2**16, "r": 8, "p": 1}
 
 MAX_SCRYPT_N = 2**20
 MAX_HEADER_BYTES = 4096
-MIN_PASSPHRASE_LENGTH = 12
 
 DAMAGED_MESSAGE = "The backup is damaged, or the passphrase is wrong: a part of it does not match its seal."
 

@@ -4,8 +4,10 @@ import hashlib
 import io
 import json
 import os
+import shutil
 import tarfile
 import tempfile
+import time
 from contextlib import contextmanager
 from dataclasses import fields
 from pathlib import Path
@@ -26,6 +28,10 @@ MANIFEST_MEMBER, KEY_MEMBER, SETTINGS_MEMBER, DATABASE_MEMBER = (
     "settings.json",
     "database",
 )
+WORKING_DIRECTORY_PREFIX = ".backup-"
+WORKING_DIRECTORY_MAX_AGE_SECONDS = 24 * 3600
+"""No backup takes longer."""
+
 MACHINE_SETTINGS = {"data_dir", "database_url", "redis_url", "secret_key", "bind"}
 """Settings of the machine, which are not in a backup. The secret key is a separate member of the archive."""
 
@@ -35,21 +41,11 @@ def create(config: Config, target: Path, passphrase):
     file exists."""
     if target.exists():
         raise Problem(f"{target} exists already. Name a new file.")
-    with create_working_directory(config) as directory:
-        revisions, counts = databases.copy_database(config, directory / DATABASE_MEMBER)
-        manifest = {
-            "made_at": clock.now().isoformat(),
-            "panel": panel.__version__,
-            "database": "sqlite" if config.is_sqlite else "postgresql",
-            "database_sha256": hash_file(directory / DATABASE_MEMBER),
-            "revisions": revisions,
-            "rows": counts,
-            "images": list_images(),
-        }
+    with copy_installation(config) as (manifest, database):
         temporary = target.with_name(f".{target.name}.part")
         try:
             with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-                write_archive(file, passphrase, manifest, config, directory / DATABASE_MEMBER)
+                write_archive(file, passphrase, manifest, config, database)
                 file.flush()
                 os.fsync(file.fileno())
             os.link(temporary, target)
@@ -58,7 +54,26 @@ def create(config: Config, target: Path, passphrase):
     return manifest
 
 
+@contextmanager
+def copy_installation(config: Config):
+    """Copy the database. Yield the manifest of a backup and the file with the copy, which is deleted afterwards."""
+    with create_working_directory(config) as directory:
+        database = directory / DATABASE_MEMBER
+        revisions, counts = databases.copy_database(config, database)
+        manifest = {
+            "made_at": clock.now().isoformat(),
+            "panel": panel.__version__,
+            "database": "sqlite" if config.is_sqlite else "postgresql",
+            "database_sha256": hash_file(database),
+            "revisions": revisions,
+            "rows": counts,
+            "images": list_images(),
+        }
+        yield manifest, database
+
+
 def write_archive(file, passphrase, manifest, config, database):
+    """Write the encrypted archive to an object with the method `write`."""
     writer = archive.Writer(file, passphrase)
     with tarfile.open(fileobj=writer, mode="w|") as tar:
         add_member(tar, MANIFEST_MEMBER, json.dumps(manifest, indent=1).encode())
@@ -95,8 +110,15 @@ def list_images():
 def create_working_directory(config):
     """Yield a temporary directory in the data directory, which only the panel's user may read."""
     config.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=config.data_dir, prefix=".backup-") as directory:
+    with tempfile.TemporaryDirectory(dir=config.data_dir, prefix=WORKING_DIRECTORY_PREFIX) as directory:
         yield Path(directory)
+
+
+def delete_abandoned_directories(config: Config) -> None:
+    """Delete the copies of databases that processes left which were killed while they made a backup."""
+    for directory in config.data_dir.glob(f"{WORKING_DIRECTORY_PREFIX}*"):
+        if directory.stat().st_mtime < time.time() - WORKING_DIRECTORY_MAX_AGE_SECONDS:
+            shutil.rmtree(directory, ignore_errors=True)
 
 
 def hash_file(file):

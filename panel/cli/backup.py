@@ -1,28 +1,37 @@
-"""`panel backup`: create, verify and restore encrypted backups."""
+"""`panel backup`: create, verify and restore encrypted backups, and fetch them from a destination."""
 
+import json
+import os
 from contextlib import contextmanager
 from pathlib import Path
 
 import click
+from marshmallow import ValidationError
 
 from panel.backups import create as backup_creation
 from panel.backups import restore as backup_restore
-from panel.backups.archive import MIN_PASSPHRASE_LENGTH
 from panel.bootstrap import create_worker_app
 from panel.cli import start
 from panel.cli.up import lock_single_instance
 from panel.core.config import Config, read_environment
 from panel.core.data_files import protect
 from panel.core.db import session
-from panel.core.errors import Problem
+from panel.core.errors import Invalid, Problem
 from panel.core.logs import setup_logging
 from panel.core.startup_checks import check_installation
+from panel.schemas.installation_backups import MIN_PASSPHRASE_LENGTH, InstallationDestinationIn
+from panel.services.backup_destination_settings import merge_settings
+from panel.services.backup_destinations import ARCHIVE_FOLDER
+from worker.backups import archives
+from worker.backups.errors import StoreError
+from worker.tasks.backup_targets import build_target
 
 passphrase_file = click.option(
     "--passphrase-file",
     type=click.Path(exists=True, dir_okay=False, allow_dash=True),
     help="File with the passphrase (- for standard input). Without it you are prompted.",
 )
+LATEST_ARCHIVE = "latest"
 NEW_FILE = click.Path(path_type=Path, dir_okay=False)
 BACKUP_FILE = click.Path(path_type=Path, dir_okay=False, exists=True)
 
@@ -38,7 +47,7 @@ def report_file_errors():
 
 @click.group()
 def command():
-    """Create, verify and restore backups of the installation."""
+    """Create, verify and restore backups of the installation, and fetch them from a destination."""
 
 
 @command.command()
@@ -95,6 +104,69 @@ def restore(file, passphrase_file, force):
     for image in missing:
         click.echo(f"Copy to {config.data_dir / 'images' / image['filename']}: sha256 {image['sha256']}")
     click.echo("Then run: panel db upgrade, panel up, panel doctor")
+
+
+@command.command("list")
+@click.argument("destination", type=BACKUP_FILE)
+def listing(destination):
+    """List the archives in a destination: time, bytes, version of the panel, name.
+
+    DESTINATION is a JSON file with `storage_type` and `config`, as they are sent to add a destination. Needs no
+    database.
+    """
+    with report_store_errors():
+        target = open_destination(destination)
+        for name in archives.list_names(target):
+            manifest = archives.read_manifest(target, name)
+            click.echo("  ".join((manifest.created_at, str(manifest.size), manifest.version, name)))
+
+
+@command.command()
+@click.argument("destination", type=BACKUP_FILE)
+@click.argument("archive")
+@click.argument("file", type=NEW_FILE)
+def fetch(destination, archive, file):
+    """Copy ARCHIVE from a destination to a new FILE. `latest` is the newest archive.
+
+    DESTINATION is the same file as for `list`. Restore FILE with `panel backup restore`. Needs no database.
+    """
+    if file.exists():
+        raise Problem(f"{file} exists already. Name a new file.")
+    with report_file_errors(), report_store_errors():
+        target = open_destination(destination)
+        names = list(archives.list_names(target))
+        name = names[-1] if archive == LATEST_ARCHIVE and names else archive
+        if name not in names:
+            raise Problem("The destination has no such archive.")
+        temporary = file.with_name(f".{file.name}.part")
+        try:
+            with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as stream:
+                manifest = archives.fetch(target, name, stream)
+            os.link(temporary, file)
+        finally:
+            temporary.unlink(missing_ok=True)
+    click.echo(f"{file}: {manifest.size} bytes, created {manifest.created_at}")
+
+
+@contextmanager
+def report_store_errors():
+    """Turn errors of a destination into a message that ends the command."""
+    try:
+        yield
+    except StoreError as error:
+        raise click.ClickException(str(error)) from None
+
+
+def open_destination(file):
+    """Return the place of archives in the destination that the file describes."""
+    try:
+        values = InstallationDestinationIn(partial=("name",)).load(json.loads(file.read_text()))
+        config = merge_settings(values["storage_type"], {}, values["config"])
+    except Invalid as error:
+        raise Problem(f"{file} does not describe a destination: {error.message} {error.fields}") from None
+    except (ValueError, ValidationError) as error:
+        raise Problem(f"{file} does not describe a destination: {error}") from None
+    return build_target(values["storage_type"], config, ARCHIVE_FOLDER)
 
 
 def read_passphrase(file, is_new=False):

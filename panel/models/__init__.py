@@ -22,6 +22,7 @@ from panel.models.idempotency import IdempotencyKey
 from panel.models.image_catalog import CatalogImage
 from panel.models.images import Image, ImageCopy
 from panel.models.installation import InstallationValue
+from panel.models.installation_backups import InstallationBackup, InstallationBackupSettings
 from panel.models.instance_backups import InstanceBackup
 from panel.models.instances import Disk, Instance, Interface
 from panel.models.ip_sets import IpSet, IpSetEntry

@@ -1,4 +1,4 @@
-"""Where backups of instances are stored."""
+"""Where backups are stored."""
 
 import json
 from datetime import datetime
@@ -10,6 +10,9 @@ from sqlalchemy.orm import Mapped, mapped_column, relationship
 from panel.core.db import EncryptedText, MessageText, Model, TimestampMixin
 from panel.models.accounts import Account
 from panel.models.hypervisors import Hypervisor
+
+INSTANCE_BACKUPS, INSTALLATION_BACKUPS = "instances", "installation"
+"""Purposes of destinations."""
 
 destination_hypervisors = Table(
     "backup_destination_hypervisors",
@@ -30,6 +33,8 @@ class BackupDestination(TimestampMixin, Model):
     `rclone`: a remote of rclone, whose configuration every worker has. `rbs`: a datastore of a backup server."""
     config_text: Mapped[str] = mapped_column("config", EncryptedText)
     """JSON. It may have secrets, so no interface returns it."""
+    purpose: Mapped[str] = mapped_column(String(16), default=INSTANCE_BACKUPS)
+    """`instances`, or `installation`: only for backups of the installation itself."""
     enabled: Mapped[bool] = mapped_column(default=True)
     """Whether new backups are stored there."""
     all_hypervisors: Mapped[bool] = mapped_column(default=True)

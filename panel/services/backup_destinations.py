@@ -1,4 +1,6 @@
-"""Where backups of instances are stored: destinations, and the repository of each account in them."""
+"""Where backups are stored: destinations, and the repository of each account in them.
+
+Those for backups of the installation itself appear nowhere else: their purpose has to be asked for."""
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
@@ -13,12 +15,23 @@ from panel.core import jobs
 from panel.core.db import on_commit, session
 from panel.core.errors import Conflict
 from panel.core.messages import message
-from panel.models import BackupDestination, BackupRepository, Hypervisor, InstanceBackup
-from panel.models.backup_destinations import destination_hypervisors
+from panel.models import (
+    BackupDestination,
+    BackupRepository,
+    Hypervisor,
+    InstallationBackup,
+    InstallationBackupSettings,
+    InstanceBackup,
+)
+from panel.models.backup_destinations import INSTALLATION_BACKUPS, INSTANCE_BACKUPS, destination_hypervisors
 from panel.services.backup_destination_settings import merge_settings
 from panel.services.crud import ensure_unique_name, get_all_or_422, get_or_404, update_fields
 
+ARCHIVE_FOLDER = "installation"
+"""Folder in a destination with archives of the installation."""
+
 CHECK_FUNCTION = "worker.tasks.backup_destinations.check"
+NOT_FOUND_MESSAGE = message("No such backup destination.")
 IN_USE_MESSAGE = message("Backups are stored there. Delete them first.")
 
 
@@ -30,19 +43,22 @@ class DestinationContents(NamedTuple):
     size: int = 0
 
 
-def listing(search: str = "") -> Select[BackupDestination]:
+def listing(search: str = "", *, purpose: str = INSTANCE_BACKUPS) -> Select[BackupDestination]:
     query = select(BackupDestination).options(selectinload(BackupDestination.hypervisors))
+    query = query.where(BackupDestination.purpose == purpose)
     if search:
         query = query.where(BackupDestination.name.icontains(search, autoescape=True))
     return query.order_by(BackupDestination.name, BackupDestination.id)
 
 
-def select_names() -> Select[str, str]:
+def select_names(*, purpose: str = INSTANCE_BACKUPS) -> Select[str, str]:
     """Select the id and name of each destination, for a choice field."""
-    return select(BackupDestination.id, BackupDestination.name).order_by(BackupDestination.name)
+    query = select(BackupDestination.id, BackupDestination.name).where(BackupDestination.purpose == purpose)
+    return query.order_by(BackupDestination.name)
 
 
 def select_unavailable() -> Select[BackupDestination]:
+    """Select the enabled destinations, of any purpose, that workers cannot use."""
     conditions = BackupDestination.enabled, BackupDestination.status == "unavailable"
     return select(BackupDestination).where(*conditions).order_by(BackupDestination.name)
 
@@ -63,6 +79,7 @@ def select_for_hypervisor(hypervisor: Hypervisor) -> Select[BackupDestination]:
     links = destination_hypervisors.c
     is_assigned = exists().where(links.destination_id == BackupDestination.id, links.hypervisor_id == hypervisor.id)
     query = select(BackupDestination).options(selectinload(BackupDestination.hypervisors))
+    query = query.where(BackupDestination.purpose == INSTANCE_BACKUPS)
     query = query.where(or_(BackupDestination.all_hypervisors, is_assigned))
     return query.order_by(BackupDestination.all_hypervisors, BackupDestination.id)
 
@@ -72,8 +89,13 @@ def find_for_hypervisor(hypervisor: Hypervisor) -> BackupDestination | None:
     return session.scalar(select_for_hypervisor(hypervisor).where(BackupDestination.enabled).limit(1))
 
 
-def get(destination_id: str, error_field: str | None = None) -> BackupDestination:
-    return get_or_404(BackupDestination, destination_id, message("No such backup destination."), error_field)
+def get(
+    destination_id: str | None, error_field: str | None = None, *, purpose: str = INSTANCE_BACKUPS
+) -> BackupDestination:
+    destination = get_or_404(BackupDestination, destination_id, NOT_FOUND_MESSAGE, error_field)
+    if destination.purpose != purpose:
+        return get_or_404(BackupDestination, None, NOT_FOUND_MESSAGE, error_field)
+    return destination
 
 
 def create(
@@ -82,6 +104,7 @@ def create(
     storage_type: str,
     config: dict[str, Any],
     hypervisor_ids: Sequence[str] = (),
+    purpose: str = INSTANCE_BACKUPS,
     **values: Any,
 ) -> BackupDestination:
     """Add a destination. A worker checks it at once."""
@@ -91,7 +114,8 @@ def create(
         storage_type=storage_type,
         config=merge_settings(storage_type, {}, config),
         hypervisors=get_hypervisors(hypervisor_ids),
-        all_hypervisors=not hypervisor_ids,
+        all_hypervisors=purpose == INSTANCE_BACKUPS and not hypervisor_ids,
+        purpose=purpose,
         **values,
     )
     session.add(destination)
@@ -122,8 +146,15 @@ def get_hypervisors(ids: Sequence[str]) -> list[Hypervisor]:
 
 def delete(destination: BackupDestination) -> None:
     """Delete a destination without backups, and the keys of its repositories. Nothing in its storage is deleted."""
-    if session.scalar(select(InstanceBackup.id).where(InstanceBackup.destination_id == destination.id).limit(1)):
-        raise Conflict(IN_USE_MESSAGE, reason="destination_in_use")
+    for model in (InstanceBackup, InstallationBackup):
+        if session.scalar(select(model.id).where(model.destination_id == destination.id).limit(1)):
+            raise Conflict(IN_USE_MESSAGE, reason="destination_in_use")
+    settings_id = select(InstallationBackupSettings.id).where(
+        InstallationBackupSettings.destination_id == destination.id
+    )
+    if session.scalar(settings_id):
+        sentence = message("Backups of the installation are stored there. Choose another destination first.")
+        raise Conflict(sentence, reason="destination_in_use")
     try:
         with session.begin_nested():
             session.execute(delete_rows(BackupRepository).where(BackupRepository.destination_id == destination.id))
@@ -155,6 +186,15 @@ def record_check(
 
 
 def find_initialized_repository(destination: BackupDestination) -> str | None:
-    """Return the id of a repository that the destination should have, or None."""
+    """Return the folder of a repository, or of the installation's archives, that the destination should have, or
+    None."""
+    if destination.purpose == INSTALLATION_BACKUPS:
+        return ARCHIVE_FOLDER if has_archives(destination) else None
     conditions = BackupRepository.destination_id == destination.id, BackupRepository.initialized_at.is_not(None)
     return session.scalar(select(BackupRepository.id).where(*conditions).limit(1))
+
+
+def has_archives(destination: BackupDestination) -> bool:
+    """Return whether archives of the installation were stored there."""
+    conditions = InstallationBackup.destination_id == destination.id, InstallationBackup.archive.is_not(None)
+    return session.scalar(select(InstallationBackup.id).where(*conditions).limit(1)) is not None

@@ -250,6 +250,8 @@ OBJECT_TYPE_LABELS = {
     "image": lazy_gettext("Image"),
     "image_copy": lazy_gettext("Image copy"),
     "instance": lazy_gettext("Instance"),
+    "installation_backup": lazy_gettext("Installation backup"),
+    "installation_backup_settings": lazy_gettext("Settings of installation backups"),
     "instance_backup": lazy_gettext("Backup"),
     "interface": lazy_gettext("Network interface"),
     "ip_set": lazy_gettext("IP set"),

@@ -147,13 +147,18 @@ def switch(destination_id, action):
 @require_page_permission(WRITE_PERMISSION)
 @audit_label("Test backup destination")
 def test(destination_id):
-    destination = destination_check.run(backup_destinations.get(destination_id))
+    return run_check(backup_destinations.get(destination_id), url_for(".show", destination_id=destination_id))
+
+
+def run_check(destination, address):
+    """Have a worker check the destination, and return the response."""
+    destination = destination_check.run(destination)
     if destination.status == "available":
         text, level = _("%(name)s is available.", name=destination.name), "success"
     else:
         reason = translate(destination.status_detail)
         text, level = _("%(name)s is not available: %(reason)s", name=destination.name, reason=reason), "danger"
-    return build_action_response(text, url_for(".show", destination_id=destination_id), level)
+    return build_action_response(text, address, level)
 
 
 @bp.post("/<destination_id>/delete")

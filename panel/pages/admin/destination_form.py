@@ -26,10 +26,11 @@ CONFIG_PREFIX = "config."
 class DestinationForm(Form):
     """Settings that are left empty stay as they are in a change."""
 
-    def __init__(self, kind_name, *, is_new, initial=None):
+    def __init__(self, kind_name, *, is_new, initial=None, schemas=(BackupDestinationIn, BackupDestinationPatch)):
+        """`schemas`: those of a new destination and of a change."""
         self.kind, self.is_new = get_kind(kind_name), is_new
         self.required_settings = REQUIRED_SETTINGS.get(kind_name, ())
-        schema = BackupDestinationIn if is_new else BackupDestinationPatch
+        schema = schemas[0] if is_new else schemas[1]
         names = [field.name for field in self.kind.fields]
         super().__init__(
             partial(schema, exclude=("config",) if is_new else ("config", "storage_type")),

@@ -11,12 +11,14 @@ from panel.auth.browser_session import get_current_account, require_page_permiss
 from panel.core import clock
 from panel.core.db import session
 from panel.models import Hypervisor, HypervisorGroup, Image, Plan, Subnet
+from panel.models.backup_destinations import INSTALLATION_BACKUPS
 from panel.services import (
     backup_coverage,
     backup_destinations,
     backup_presence,
     backup_restore_tests,
     hypervisors,
+    installation_backups,
     overview,
     tasks,
 )
@@ -173,12 +175,17 @@ def iter_findings(failed, failures):
 
 
 def iter_backup_findings():
-    """Yield items for unavailable destinations, damaged or missing backups, failed restore tests, and instances whose
-    backups are overdue."""
+    """Yield items for unavailable destinations, a failed backup of the installation, damaged or missing backups,
+    failed restore tests, and instances whose backups are overdue."""
     for destination in session.scalars(backup_destinations.select_unavailable().limit(MAX_NAMED_ITEMS)):
         title = _("Backup destination %(name)s is unavailable", name=destination.name)
         address = url_for("admin_backup_destinations.show", destination_id=destination.id)
+        if destination.purpose == INSTALLATION_BACKUPS:
+            address = url_for("admin_installation_backups.destinations")
         yield AttentionItem("danger", "device-floppy", title, destination.status_detail, address)
+    if run := installation_backups.find_last_failure():
+        title = _("The last backup of the installation failed")
+        yield AttentionItem("danger", "archive", title, run.error, url_for("admin_installation_backups.index"))
     if unusable := backup_presence.count_unusable():
         title = ngettext("%(num)s backup is damaged or missing", "%(num)s backups are damaged or missing", unusable)
         text = _("Their destination has lost or changed content. Check its disks.")

@@ -16,20 +16,21 @@ def find_zone(name: str) -> ZoneInfo:
 
 
 def find_next_run(policy: BackupPolicy, after: datetime) -> datetime:
-    """Return the first run later than `after`.
+    """Return the first run later than `after`."""
+    weekday = None if policy.full_backup_frequency == "daily" else policy.full_backup_day
+    return find_next_time(policy.timezone, policy.full_backup_time, weekday, after)
+
+
+def find_next_time(timezone: str, time_of_day: str, weekday: int | None, after: datetime) -> datetime:
+    """Return the first moment later than `after` with this time of day, on this day of the week (0 is Sunday) or any.
 
     A local time that a change to daylight saving skips is replaced by the same time at the earlier offset, one hour
     later on the clock. One that occurs twice is used the first time only.
     """
-    zone, moment = find_zone(policy.timezone), time.fromisoformat(policy.full_backup_time)
+    zone, moment = find_zone(timezone), time.fromisoformat(time_of_day)
     day = after.astimezone(zone).date()
     while True:
         run = datetime.combine(day, moment, zone).astimezone(UTC)
-        if run > after and is_run_day(policy, day.isoweekday() % DAYS_PER_WEEK):
+        if run > after and weekday in (None, day.isoweekday() % DAYS_PER_WEEK):
             return run
         day += timedelta(days=1)
-
-
-def is_run_day(policy: BackupPolicy, weekday: int) -> bool:
-    """Return whether it runs on that day of the week: 0 is Sunday."""
-    return policy.full_backup_frequency == "daily" or policy.full_backup_day == weekday
