@@ -8,7 +8,7 @@ import shutil
 import tarfile
 import tempfile
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import fields
 from pathlib import Path
 
@@ -117,8 +117,9 @@ def create_working_directory(config):
 def delete_abandoned_directories(config: Config) -> None:
     """Delete the copies of databases that processes left which were killed while they made a backup."""
     for directory in config.data_dir.glob(f"{WORKING_DIRECTORY_PREFIX}*"):
-        if directory.stat().st_mtime < time.time() - WORKING_DIRECTORY_MAX_AGE_SECONDS:
-            shutil.rmtree(directory, ignore_errors=True)
+        with suppress(FileNotFoundError):  # another process has deleted it
+            if directory.stat().st_mtime < time.time() - WORKING_DIRECTORY_MAX_AGE_SECONDS:
+                shutil.rmtree(directory, ignore_errors=True)
 
 
 def hash_file(file):

@@ -1,8 +1,11 @@
 """A directory for archives of the installation, and helpers for its runs."""
 
+import sqlite3
+from contextlib import closing
+
 import pytest
 
-from panel.backups import archive
+from panel.backups import archive, databases
 from tests.installation_backups.routes import DESTINATIONS_PATH, PASSPHRASE, SETTINGS_PATH, TRIGGER_PATH
 from tests.support.backups import inline_workers, no_workers  # noqa: F401  (fixtures)
 
@@ -10,6 +13,23 @@ from tests.support.backups import inline_workers, no_workers  # noqa: F401  (fix
 @pytest.fixture(autouse=True)
 def fast_key_derivation(monkeypatch):
     monkeypatch.setattr(archive, "SCRYPT_COST", {"n": 2**14, "r": 8, "p": 1})
+
+
+@pytest.fixture(autouse=True)
+def database_copy(monkeypatch):
+    """Copy a small database instead of that of the test, whose tables were created without migrations."""
+
+    def copy_database(_config, target):
+        with closing(sqlite3.connect(target)) as copy:
+            copy.execute("create table alembic_version (version_num text)")
+            copy.execute("insert into alembic_version values ('0001')")
+            copy.execute("create table content (data blob)")
+            copy.execute("insert into content values (randomblob(1000000))")
+            copy.commit()
+        return databases.inspect_sqlite(target)
+
+    monkeypatch.setattr(databases, "copy_database", copy_database)
+    monkeypatch.setattr(databases, "count_dumped_rows", lambda file: databases.inspect_sqlite(file)[1])
 
 
 @pytest.fixture

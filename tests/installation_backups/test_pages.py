@@ -19,7 +19,7 @@ def test_backups_are_set_up_made_and_deleted(browser, folder, run_tasks, inline_
     page = browser.get(PATH).text
     assert "The panel is not backed up on a schedule" in page
     assert "Back up now" not in page
-    assert "Customers&#39; backups never go there" in browser.get(f"{PATH}/destinations").text
+    assert "Customers' backups never go there" in browser.get(f"{PATH}/destinations").text
     form = {"name": "offsite", "storage_type": "local", "path": str(folder), "enabled": "true"}
     assert browser.post(f"{PATH}/destinations/new", data=form).status_code == 303
     run_tasks()

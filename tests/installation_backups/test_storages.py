@@ -82,7 +82,7 @@ def test_bucket_that_fails_during_upload_has_no_archive(use, bucket_config, back
     use("s3", bucket_config)
     s3_proxy.set_fault(403, "PUT", "/manifest")
     row = back_up()
-    assert (row["status"], row["error"]) == ("failed", "The destination cannot be used now: 403 AccessDenied")
+    assert (row["status"], row["error"]) == ("failed", "The destination cannot be used now: 403 AccessDenied.")
     assert list_objects() == []
     s3_proxy.clear()
     assert back_up()["status"] == "completed"

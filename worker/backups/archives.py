@@ -82,7 +82,7 @@ def ensure_place(target: Target) -> None:
     try:
         target.stat(DESCRIPTION_OBJECT)
     except ObjectNotFound as error:
-        raise StoreError("The stored backups are not there.") from error
+        raise StoreError("the stored backups are not there") from error
 
 
 def store(
@@ -135,7 +135,7 @@ def delete(target: Target, run_id: str) -> None:
     for name in names:
         target.delete(name)
     if any(target.list(folder)):
-        raise StoreError("The storage still has the archive.")
+        raise StoreError("it still has the archive")
 
 
 def delete_objects(target: Target, folder: str) -> None:

@@ -20,7 +20,7 @@ class DestinationFailed(Problem):
 
     def __init__(self, error):
         reason = getattr(error, "reason", None) or getattr(error.__cause__, "strerror", None) or str(error)
-        super().__init__(message("The destination cannot be used now: {reason}", reason=reason))
+        super().__init__(message("The destination cannot be used now: {reason}.", reason=reason.rstrip(".")))
         self.detail = str(error)
 
 
