@@ -108,7 +108,8 @@ def find_next_run(settings: InstallationBackupSettings) -> Any:
 def start(destination_id: str | None = None, *, actor: str) -> InstallationBackup:
     """Request a backup to this destination, or to that of the settings."""
     settings = lock_row(InstallationBackupSettings, SETTINGS_ROW_ID)
-    destination = get_destination(destination_id or (settings and settings.destination_id), "destination_id")
+    default_id = settings.destination_id if settings else None
+    destination = get_destination(destination_id or default_id, "destination_id")
     if settings is None or settings.passphrase is None:
         raise Conflict(message("Set a passphrase in the settings of these backups first."), reason="passphrase_missing")
     if not destination.enabled:
