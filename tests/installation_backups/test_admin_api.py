@@ -83,7 +83,7 @@ def test_used_destination_is_not_deleted(api_as, call, path, back_up, run_tasks)
     assert session.query(BackupDestination).count() == 0
 
 
-def test_settings_have_defaults_and_are_kept(api_as, call, destination):
+def test_settings_are_stored(api_as, call, destination):
     call("PUT", SETTINGS_PATH, destination_id=None)
     settings = call("PUT", SETTINGS_PATH, frequency="weekly", day=1, time="04:15", retention_count=3)
     expected = {"enabled": False, "destination_id": None, "frequency": "weekly", "day": 1, "time": "04:15"}

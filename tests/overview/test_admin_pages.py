@@ -26,6 +26,7 @@ from panel.services import (
     audit,
     backup_destinations,
     backup_policies,
+    installation_backups,
     instances,
     ip_sets,
     microvms,
@@ -71,6 +72,15 @@ def deployed(cast, run_tasks, node):
     return deployed
 
 
+def create_archive_destination():
+    """Add a destination of installation backups, and a run in it."""
+    destination = installation_backups.create_destination(
+        name="offsite", storage_type="local", config={"path": "/nowhere"}
+    )
+    installation_backups.create_run(destination, actor="test", is_scheduled=True)
+    return destination
+
+
 @pytest.fixture
 def page_ids(cast, deployed):
     """Create one row of each kind. Return a function that returns the ids for the address of a rule."""
@@ -114,6 +124,7 @@ def page_ids(cast, deployed):
     ids_by_blueprint = {
         "admin_security_groups": {"group_id": firewall.id},
         "admin_microvm_images": {"image_id": microvm_image.id},
+        "admin_installation_backups": {"destination_id": create_archive_destination().id},
         "admin_volume_plans": {"group_id": plan.volume_plan_group_id, "plan_id": plan.id},
     }
     destination = backup_destinations.create(name="b", storage_type="local", config={"path": "/nowhere"})

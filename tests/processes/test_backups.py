@@ -1,5 +1,6 @@
 """Backups of a running panel that are restored on another machine (F3)."""
 
+import json
 import sqlite3
 from pathlib import Path
 
@@ -33,12 +34,15 @@ def test_backup_restores_panel_on_another_machine(installation, customer, backup
     secret_key = (installation.data_dir / "secret_key").read_bytes()
     assert secret_key not in file.read_bytes()
     assert "is valid" in installation.run_panel("backup", "verify", str(file), *passphrase)
+    fetched = back_up_to_destination(installation, file.parent)
+    assert "is valid" in installation.run_panel("backup", "verify", str(fetched), *passphrase)
+    assert secret_key not in fetched.read_bytes()
     assert "is already running" in installation.run_panel("backup", "restore", str(file), *passphrase, status=1)
     installation.kill_processes()
 
     target = Installation(tmp_path_factory.mktemp("other"), PANEL_WEB_WORKERS="1", PANEL_WORKERS="1")
     try:
-        restored = target.run_panel("backup", "restore", str(file), *passphrase)
+        restored = target.run_panel("backup", "restore", str(fetched), *passphrase)
         assert "Copy to" in restored
         assert (target.data_dir / "secret_key").read_bytes() == secret_key
         assert sorted(path.name for path in target.data_dir.iterdir() if path.name.startswith(".")) == []
@@ -50,6 +54,26 @@ def test_backup_restores_panel_on_another_machine(installation, customer, backup
         assert "Secret key: decrypts the values in the database" in target.run_panel("doctor", status=1)
     finally:
         target.kill_processes()
+
+
+def back_up_to_destination(installation, folder):
+    """Have a worker store a backup in a directory, and return a file to which it was fetched again."""
+    operator = Customer(installation, installation.run_panel("token", "admin").strip())
+    config = {"storage_type": "local", "config": {"path": str(folder / "offsite")}}
+    destination = operator.call("POST", "/api/v1/backups/destinations", config | {"name": "offsite"})["data"]
+    settings = {"destination_id": destination["id"], "passphrase": PASSPHRASE}
+    operator.call("PUT", "/api/v1/backups/settings", settings)
+    path = f"/api/v1/backups/run/{operator.call('POST', '/api/v1/backups/runs/trigger', {})['data']['id']}"
+    run = wait_until(
+        lambda: (row := operator.call("GET", path)["data"])["status"] in ("completed", "failed") and row, "the backup"
+    )
+    assert run["status"] == "completed", run
+    description, file = folder / "destination.json", folder / "fetched.backup"
+    description.write_text(json.dumps(config))
+    assert run["archive"] in installation.run_panel("backup", "list", str(description))
+    installation.run_panel("backup", "fetch", str(description), "latest", str(file))
+    assert file.stat().st_size == run["size"]
+    return file
 
 
 def test_backup_and_restore_replace_data_only_with_force(installation, backup_arguments):

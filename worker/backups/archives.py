@@ -36,7 +36,7 @@ class ArchiveManifest:
     sha256: str
 
 
-class PartWriter(io.RawIOBase):
+class ArchiveWriter(io.RawIOBase):
     """A stream that stores what is written to it as parts. Call `finish` at the end."""
 
     def __init__(self, target: Target, folder: str, progress: Callable[[int], None]) -> None:
@@ -91,7 +91,7 @@ def store(
     """Store what `write` writes, and return the name and the manifest of the archive. After a failure nothing of it is
     left where the target still answers. `progress` gets the stored bytes after each part and may raise."""
     name = f"{run_id}/{uuid.uuid4().hex}"
-    writer = PartWriter(target, f"{ARCHIVES_FOLDER}/{name}", progress)
+    writer = ArchiveWriter(target, f"{ARCHIVES_FOLDER}/{name}", progress)
     try:
         write(writer)  # type: ignore[arg-type]
         return name, writer.finish(**facts)
