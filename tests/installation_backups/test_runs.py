@@ -1,5 +1,6 @@
 """Backups of the installation: made by workers, complete or failed, pruned and deleted."""
 
+import os
 import shutil
 from datetime import timedelta
 
@@ -252,3 +253,17 @@ def test_changed_archive_is_not_fetched(back_up, destination, target, folder, tm
     part.write_bytes(data)
     with pytest.raises(archives.Damaged):
         fetch(target, run, tmp_path / "fetched")
+
+
+def test_copies_of_killed_processes_are_deleted(back_up, destination):
+    folder = context.current().config.data_dir
+    old, recent = folder / ".backup-old", folder / ".backup-recent"
+    for directory in (old, recent):
+        directory.mkdir()
+        (directory / "database").write_text("a copy")
+    os.utime(old, (0, 0))
+    try:
+        assert back_up()["status"] == "completed"
+        assert (old.exists(), recent.exists()) == (False, True)
+    finally:
+        shutil.rmtree(recent)

@@ -25,12 +25,12 @@ from panel.web.translation import gettext as _
 
 bp = Blueprint("admin_installation_backups", __name__, url_prefix="/admin/installation-backups")
 NAVIGATION = NavigationEntry(
-    "control",
+    "platform",
     "Installation backups",
     "admin_installation_backups.index",
     icon="archive",
     permission="admin:settings:read",
-    position=40,
+    position=75,
 )
 READ_PERMISSION, WRITE_PERMISSION = "admin:settings:read", "admin:settings:write"
 DESTINATION_SCHEMAS = (InstallationDestinationIn, InstallationDestinationPatch)
