@@ -48,7 +48,7 @@ CUSTOMER_MODULES = (
 )
 OPERATOR_MODULES = (
     "hypervisor_groups group_grants hypervisors unmanaged_machines migrations hypervisor_storages backup_destinations "
-    "installation_backups locations plan_groups plans images image_groups subnets ips accounts user_ssh_keys sessions "
+    "backup_jobs installation_backups locations plan_groups plans images image_groups subnets ips accounts user_ssh_keys sessions "
     "impersonations credits billing resource_packs settings failed_jobs audit"
 )
 RESOURCE_MODULES = (*CUSTOMER_MODULES.split(), *OPERATOR_MODULES.split())

@@ -1,22 +1,43 @@
 """Backup policies: when the instances attached to them are backed up, and which of these backups are retained."""
 
 from datetime import datetime
+from types import SimpleNamespace
 
 from sqlalchemy import ForeignKey, Index, String, select
 from sqlalchemy.orm import Mapped, column_property, mapped_column, relationship
 
 from panel.core.db import MessageText, Model, TimestampMixin
 from panel.models.accounts import Account
+from panel.models.backup_destinations import BackupDestination
+from panel.models.hypervisors import Hypervisor, HypervisorGroup
 from panel.models.instances import Instance
+from panel.schemas.backup_jobs import BACKUP_JOB_MODES, COMPRESSIONS, WEEKDAYS
+from panel.schemas.backup_policies import KEEP_RULES
 
 
 class BackupPolicy(TimestampMixin, Model):
-    """A policy of an account, or of the platform for instances of any account."""
+    """A policy of an account, or of the platform for instances of any account, or a backup job of a hypervisor group.
+
+    Instances are attached to a policy. A job covers all that are in its group, or on one of its hypervisors.
+    """
 
     __tablename__ = "backup_policies"
-    __table_args__ = (Index("ix_backup_policies_account_id_name_id", "account_id", "name", "id"),)
+    __table_args__ = (
+        Index("ix_backup_policies_account_id_name_id", "account_id", "name", "id"),
+        Index("ix_backup_policies_group_id_name_id", "group_id", "name", "id"),
+    )
 
     account_id: Mapped[str | None] = mapped_column(ForeignKey("accounts.id", ondelete="cascade"))
+    group_id: Mapped[str | None] = mapped_column(ForeignKey("hypervisor_groups.id", ondelete="cascade"))
+    """The group of a job; None for policies."""
+    hypervisor_id: Mapped[str | None] = mapped_column(ForeignKey("hypervisors.id", ondelete="cascade"), index=True)
+    """The only hypervisor that the job covers; None for all of its group."""
+    plan_id: Mapped[str | None] = mapped_column(ForeignKey("backup_policies.id"), index=True)
+    """The platform's policy whose schedule, retention and destination the job has, also after changes."""
+    destination_id: Mapped[str | None] = mapped_column(ForeignKey("backup_destinations.id"), index=True)
+    """Where its backups are stored; None for the first destination of the hypervisor."""
+    enabled: Mapped[bool] = mapped_column(default=True)
+    comment: Mapped[str] = mapped_column(default="")
     name: Mapped[str]
     full_backup_frequency: Mapped[str] = mapped_column(String(16))
     """`daily` or `weekly`: how often a backup is made."""
@@ -42,8 +63,18 @@ class BackupPolicy(TimestampMixin, Model):
     last_error: Mapped[str | None] = mapped_column(MessageText)
     last_run_at: Mapped[datetime | None]
     next_run_at: Mapped[datetime] = mapped_column(index=True)
+    run_position: Mapped[str | None] = mapped_column(String(36))
+    """The last instance that the run under way has handled; None when it begins and when it has finished."""
 
     account: Mapped[Account | None] = relationship()
+    group: Mapped[HypervisorGroup | None] = relationship()
+    hypervisor: Mapped[Hypervisor | None] = relationship()
+    destination: Mapped[BackupDestination | None] = relationship()
+    plan: Mapped["BackupPolicy | None"] = relationship(remote_side="BackupPolicy.id", back_populates="jobs")
+    jobs: Mapped[list["BackupPolicy"]] = relationship(
+        back_populates="plan", order_by="BackupPolicy.name", passive_deletes="all"
+    )
+    """The jobs that follow this plan."""
     links: Mapped[list["BackupPolicyInstance"]] = relationship(
         back_populates="policy", cascade="all, delete-orphan", passive_deletes=True
     )
@@ -51,6 +82,36 @@ class BackupPolicy(TimestampMixin, Model):
     @property
     def status(self) -> str:
         return "error" if self.failures else "active"
+
+    @property
+    def plan_name(self) -> str | None:
+        return self.plan.name if self.plan else None
+
+    @property
+    def destination_name(self) -> str | None:
+        return self.destination.name if self.destination else None
+
+    @property
+    def schedule(self) -> str:
+        """`02:00` for a daily one, `sun 02:00` for a weekly one."""
+        day = self.full_backup_day
+        return self.full_backup_time if day is None else f"{WEEKDAYS[day]} {self.full_backup_time}"
+
+    @property
+    def keep_rules(self) -> SimpleNamespace:
+        return SimpleNamespace(**{rule: getattr(self, rule) for rule in KEEP_RULES})
+
+    @property
+    def planned_run_at(self) -> datetime | None:
+        return self.next_run_at if self.enabled else None
+
+    mode, compress = BACKUP_JOB_MODES[0], COMPRESSIONS[0]
+    """How the backups of a job are made."""
+
+    @property
+    def target_type(self) -> str:
+        """Which instances a job covers: `all` of its group, or those on a `hypervisor`."""
+        return "hypervisor" if self.hypervisor_id else "all"
 
     @property
     def owner_email(self) -> str | None:

@@ -8,7 +8,7 @@ from sqlalchemy import ColumnElement, Select, and_, exists, func, or_, select
 
 from panel.core import clock
 from panel.core.db import session
-from panel.models import BackupPolicyInstance, HypervisorGroup, Instance, InstanceBackup
+from panel.models import BackupPolicy, BackupPolicyInstance, HypervisorGroup, Instance, InstanceBackup
 
 Query = TypeVar("Query", bound=Select)
 
@@ -16,7 +16,7 @@ DEFAULT_MAX_AGE_DAYS = 7
 """A backup that is older is not recent."""
 COVERAGE_GAPS = ("overdue", "first_pending", "no_policy")
 """`overdue`: no recent backup in spite of a policy. `first_pending`: the same, but the instance is newer than that.
-`no_policy`: neither the instance nor its location has one."""
+`no_policy`: neither the instance nor its location has one, and no backup job covers it."""
 
 
 def select_gap(query: Query, gap: str | None = None, *, days: int = DEFAULT_MAX_AGE_DAYS) -> Query:
@@ -27,8 +27,10 @@ def select_gap(query: Query, gap: str | None = None, *, days: int = DEFAULT_MAX_
 
 
 def build_conditions(since: datetime) -> dict[str, ColumnElement[bool]]:
-    has_policy = exists().where(BackupPolicyInstance.instance_id == Instance.id) | Instance.group.has(
-        HypervisorGroup.default_backup_policy_id.is_not(None)
+    has_policy = or_(
+        exists().where(BackupPolicyInstance.instance_id == Instance.id),
+        Instance.group.has(HypervisorGroup.default_backup_policy_id.is_not(None)),
+        exists().where(covers_instance()),
     )
     has_backup = exists().where(*build_usable_conditions(), InstanceBackup.completed_at >= since)
     is_new = Instance.created_at >= since
@@ -37,6 +39,12 @@ def build_conditions(since: datetime) -> dict[str, ColumnElement[bool]]:
         "first_pending": and_(has_policy, ~has_backup, is_new),
         "no_policy": ~has_policy,
     }
+
+
+def covers_instance() -> ColumnElement[bool]:
+    """Return whether the row is an enabled backup job that covers the instance."""
+    is_target = BackupPolicy.hypervisor_id.is_(None) | (BackupPolicy.hypervisor_id == Instance.hypervisor_id)
+    return and_(BackupPolicy.group_id == Instance.group_id, BackupPolicy.enabled, is_target)
 
 
 def build_usable_conditions() -> tuple[ColumnElement[bool], ...]:

@@ -17,6 +17,7 @@ from panel.core.errors import Conflict
 from panel.core.messages import message
 from panel.models import (
     BackupDestination,
+    BackupPolicy,
     BackupRepository,
     Hypervisor,
     InstallationBackup,
@@ -33,6 +34,7 @@ ARCHIVE_FOLDER = "installation"
 CHECK_FUNCTION = "worker.tasks.backup_destinations.check"
 NOT_FOUND_MESSAGE = message("No such backup destination.")
 IN_USE_MESSAGE = message("Backups are stored there. Delete them first.")
+CHOSEN_MESSAGE = message("Backup plans or jobs store their backups there. Change them first.")
 
 
 class DestinationContents(NamedTuple):
@@ -155,6 +157,8 @@ def delete(destination: BackupDestination) -> None:
     if session.scalar(settings_id):
         sentence = message("Backups of the installation are stored there. Choose another destination first.")
         raise Conflict(sentence, reason="destination_in_use")
+    if session.scalar(select(BackupPolicy.id).where(BackupPolicy.destination_id == destination.id).limit(1)):
+        raise Conflict(CHOSEN_MESSAGE, reason="destination_in_use")
     try:
         with session.begin_nested():
             session.execute(delete_rows(BackupRepository).where(BackupRepository.destination_id == destination.id))

@@ -106,7 +106,8 @@ def update_group(group: HypervisorGroup, **changes: Any) -> HypervisorGroup:
 
 def ensure_backup_policy(policy_id: str | None) -> None:
     """Raise unless it is a policy of the platform."""
-    query = select(BackupPolicy.id).where(BackupPolicy.id == policy_id, BackupPolicy.account_id.is_(None))
+    is_platform = BackupPolicy.account_id.is_(None) & BackupPolicy.group_id.is_(None)
+    query = select(BackupPolicy.id).where(BackupPolicy.id == policy_id, is_platform)
     if policy_id and session.scalar(query) is None:
         raise Invalid(message("No such backup policy."), default_backup_policy_id=message("No such backup policy."))
 

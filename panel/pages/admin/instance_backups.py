@@ -121,13 +121,15 @@ def missing():
     search = request.args.get("search", "")[:255]
     query, search_error = search_or_empty(search=search)
     page = Page(backup_coverage.select_gap(query, gap, days=days))
-    ids = [instance.id for instance in page]
+    rows = list(page)
+    ids = [instance.id for instance in rows]
     context = {
         "days": days,
         "ages": MAX_AGES,
         "filtered": bool(search or gap),
         "search_error": search_error,
         "policies": backup_policies.map_policies(ids),
+        "jobs": backup_policies.map_jobs(rows),
         "newest": backup_coverage.map_newest_backups(ids),
     }
     return render("admin/instance_backups/missing.html", "rows", page=page, **context)

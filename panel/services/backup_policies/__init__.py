@@ -1,4 +1,4 @@
-"""Backup policies: schedule, instances and retention."""
+"""Backup policies and backup jobs: schedule, instances and retention."""
 
 from panel.services.backup_policies.attachments import (
     attach,
@@ -11,6 +11,17 @@ from panel.services.backup_policies.attachments import (
     map_policies,
     select_available_instances,
     select_instances,
+)
+from panel.services.backup_policies.jobs import (
+    create_job,
+    create_plan,
+    get_job,
+    get_plan,
+    map_jobs,
+    select_jobs,
+    select_plans,
+    update_job,
+    update_plan,
 )
 from panel.services.backup_policies.policies import (
     build,
@@ -33,20 +44,29 @@ __all__ = [
     "build",
     "count_instances",
     "create",
+    "create_job",
+    "create_plan",
     "delete",
     "detach",
     "detach_from_owner",
     "find_attached",
     "get",
+    "get_job",
+    "get_plan",
     "list_default_locations",
     "listing",
+    "map_jobs",
     "map_names",
     "map_policies",
     "reset_failures",
     "select_available_instances",
     "select_instances",
+    "select_jobs",
+    "select_plans",
     "select_platform_names",
     "select_usable_names",
     "simulate",
     "update",
+    "update_job",
+    "update_plan",
 ]

@@ -9,22 +9,36 @@ from sqlalchemy.orm import joinedload
 
 from panel.core import clock
 from panel.core.db import session
-from panel.core.errors import Invalid, NotFound
+from panel.core.errors import Conflict, Invalid, NotFound
 from panel.core.messages import message
 from panel.models import Account, BackupPolicy, HypervisorGroup
 from panel.schemas.backup_policies import KEEP_RULES
 from panel.services.access import Access
-from panel.services.backup_policies.schedule import find_next_run
+from panel.services.backup_policies.schedule import schedule_next_run
 
-SCHEDULE_FIELDS = {"full_backup_frequency", "full_backup_time", "full_backup_day"}
+SCHEDULE_FIELDS = {"full_backup_frequency", "full_backup_time", "full_backup_day", "enabled"}
+PLAN_FIELDS = (
+    "full_backup_frequency",
+    "full_backup_time",
+    "full_backup_day",
+    "max_incremental_chain",
+    "backup_device",
+    "retention_mode",
+    "retention_count",
+    *KEEP_RULES,
+    "destination_id",
+)
+"""What a job has from its plan."""
+IS_PLATFORM_POLICY = BackupPolicy.account_id.is_(None) & BackupPolicy.group_id.is_(None)
+PLAN_IN_USE_MESSAGE = message("Backup jobs of locations follow this plan. Change or delete them first.")
 
 
 def listing(
     account: Access | Account | None = None, *, search: str = "", is_platform: bool | None = None
 ) -> Select[BackupPolicy]:
     """Select policies by name: an account's own, or all for operators; only those of the platform or of customers with
-    `is_platform`."""
-    query = select(BackupPolicy).order_by(BackupPolicy.name, BackupPolicy.id)
+    `is_platform`. Backup jobs are not among them."""
+    query = select(BackupPolicy).where(BackupPolicy.group_id.is_(None)).order_by(BackupPolicy.name, BackupPolicy.id)
     if is_platform is not None:
         query = query.where(BackupPolicy.account_id.is_(None).is_(is_platform))
     if search:
@@ -37,13 +51,13 @@ def listing(
 
 def select_usable_names(account_id: str) -> Select[str, str]:
     """Select the id and name of the policies to which an instance of the account can be attached."""
-    is_usable = BackupPolicy.account_id.is_(None) | (BackupPolicy.account_id == account_id)
+    is_usable = IS_PLATFORM_POLICY | (BackupPolicy.account_id == account_id)
     return select(BackupPolicy.id, BackupPolicy.name).where(is_usable).order_by(BackupPolicy.name)
 
 
 def select_platform_names() -> Select[str, str]:
     """Select the id and name of the platform's policies, for a choice field."""
-    query = select(BackupPolicy.id, BackupPolicy.name).where(BackupPolicy.account_id.is_(None))
+    query = select(BackupPolicy.id, BackupPolicy.name).where(IS_PLATFORM_POLICY)
     return query.order_by(BackupPolicy.name)
 
 
@@ -76,7 +90,7 @@ def build(*, timezone: str, **values: Any) -> BackupPolicy:
     """Return a policy that is not stored. Raise Invalid when its values do not fit together."""
     policy = BackupPolicy(timezone=timezone, **replace_nulls(values))
     ensure_valid(policy)
-    policy.next_run_at = find_next_run(policy, clock.now())
+    schedule_next_run(policy, clock.now())
     return policy
 
 
@@ -86,13 +100,15 @@ def replace_nulls(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def update(policy: BackupPolicy, **changes: Any) -> BackupPolicy:
-    """Change a policy. With another schedule its next run is computed again."""
+    """Change a policy, and the jobs that follow it. With another schedule the next run is computed again."""
     for name, value in replace_nulls(changes).items():
         setattr(policy, name, value)
     with session.no_autoflush:
         ensure_valid(policy)
     if changes.keys() & SCHEDULE_FIELDS:
-        policy.next_run_at = find_next_run(policy, clock.now())
+        schedule_next_run(policy, clock.now())
+    for job in policy.jobs:
+        update(job, **{name: value for name, value in changes.items() if name in PLAN_FIELDS})
     session.flush()
     return policy
 
@@ -114,7 +130,10 @@ def refuse_field(field: str, sentence: str) -> Invalid:
 
 
 def delete(policy: BackupPolicy) -> None:
-    """Delete a policy. Its instances are detached; backups that it requested stay."""
+    """Delete a policy or job. Instances are detached; backups that it requested stay. Raise `plan_in_use` while jobs
+    follow it."""
+    if policy.jobs:
+        raise Conflict(PLAN_IN_USE_MESSAGE, reason="plan_in_use")
     groups = update_rows(HypervisorGroup).where(HypervisorGroup.default_backup_policy_id == policy.id)
     session.execute(groups.values(default_backup_policy_id=None))
     session.delete(policy)

@@ -1,9 +1,11 @@
 """When a policy runs next, in its time zone."""
 
 from datetime import UTC, datetime, time, timedelta
+from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from panel.models import BackupPolicy
+from panel.schemas.backup_jobs import WEEKDAYS
 
 DAYS_PER_WEEK = 7
 
@@ -13,6 +15,21 @@ def find_zone(name: str) -> ZoneInfo:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError):
         return ZoneInfo("UTC")
+
+
+def parse_schedule(text: str) -> dict[str, Any]:
+    """Return the fields of a policy for `02:00` (daily) or `sun 02:00` (weekly)."""
+    *weekday, time_of_day = text.lower().split()
+    return {
+        "full_backup_frequency": "weekly" if weekday else "daily",
+        "full_backup_time": time_of_day,
+        "full_backup_day": WEEKDAYS.index(weekday[0]) if weekday else None,
+    }
+
+
+def schedule_next_run(policy: BackupPolicy, after: datetime) -> None:
+    """Set the next run later than `after`. A run under way ends."""
+    policy.next_run_at, policy.run_position = find_next_run(policy, after), None
 
 
 def find_next_run(policy: BackupPolicy, after: datetime) -> datetime:

@@ -41,9 +41,11 @@ def create(
     backup_device: str = "all",
     encrypted: bool = True,
     policy_id: str | None = None,
+    destination_id: str | None = None,
 ) -> tuple[InstanceBackup, Task]:
-    """Create the backup's row and its task; return both. The first enabled destination of the node is used."""
-    destination = get_new_backup_destination(instance)
+    """Create the backup's row and its task; return both. Without a destination the first enabled one of the node is
+    used."""
+    destination = get_new_backup_destination(instance, destination_id)
     backup = InstanceBackup(
         account_id=instance.account_id,
         repository=get_or_create_repository(destination, instance.account_id),
@@ -73,13 +75,13 @@ def create(
     return backup, task
 
 
-def get_new_backup_destination(instance: Instance) -> BackupDestination:
+def get_new_backup_destination(instance: Instance, destination_id: str | None = None) -> BackupDestination:
     """Return where a new backup of the instance is stored. Raise for every reason why none can be requested now."""
     ensure_allowed(instance, "backup", by_operator=True)
     forges.ensure_not_active(instance)
     if find_open_backup(instance):
         raise make_problem(TASK_RUNNING)
-    return get_destination(instance.hypervisor)
+    return get_destination(instance.hypervisor, destination_id)
 
 
 def find_open_backup(instance: Instance) -> str | None:
