@@ -84,7 +84,7 @@ def test_admin_delete_with_repeated_key_is_executed_once(api_as, cast):
 
 @pytest.mark.parametrize("caller", ["admin", "nobody"])
 @pytest.mark.parametrize(
-    "path", ["backup-plans", "backup-stores", "nowhere", "1", "0199c0a8-7d3e-7c4e-9d3c-0d2f8a5b6c7"]
+    "path", ["backup-schedules", "backup-stores", "nowhere", "1", "0199c0a8-7d3e-7c4e-9d3c-0d2f8a5b6c7"]
 )
 def test_unknown_admin_route_is_not_an_unknown_id(api_as, caller, path):
     """An unknown route is not treated as an unknown id of a neighboring route."""

@@ -77,7 +77,7 @@ def map_jobs(instances: Iterable[Instance]) -> dict[str, BackupPolicy]:
     rows = list(instances)
     query = select(BackupPolicy).where(BackupPolicy.group_id.in_({row.group_id for row in rows}), BackupPolicy.enabled)
     jobs = session.scalars(query.order_by(BackupPolicy.next_run_at, BackupPolicy.id)).all() if rows else []
-    covering = {}
+    covering: dict[str, BackupPolicy] = {}
     for row in rows:
         for job in jobs:
             if job.group_id == row.group_id and job.hypervisor_id in (None, row.hypervisor_id):
