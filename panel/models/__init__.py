@@ -8,6 +8,7 @@ from panel.models.backup_destinations import BackupDestination, BackupRepository
 from panel.models.backup_files import BackupFileRequest, BackupFileSession
 from panel.models.backup_policies import BackupPolicy, BackupPolicyInstance
 from panel.models.backup_restore_tests import BackupRestoreTest
+from panel.models.backup_usage import ManagedBackupUsage
 from panel.models.billing import CreditLedgerEntry, MeteringRecord, UsageHour, UsageMonth
 from panel.models.certificates import Certificate
 from panel.models.consoles import ConsoleSession

@@ -98,6 +98,8 @@ class InstanceBackup(TimestampMixin, Model):
     protected: Mapped[bool] = mapped_column(default=False)
     policy_id: Mapped[str | None] = mapped_column(String(36))
     """The policy that requested it, which may be deleted."""
+    managed_group_id: Mapped[str | None] = mapped_column(String(36))
+    """The location whose customers may be charged for it, because a policy or job of the platform requested it."""
     verification_status: Mapped[str | None] = mapped_column(String(16))
     """`ok` or `failed`, as a backup server reports it; None when it did not verify the snapshot."""
     verified_at: Mapped[datetime | None]

@@ -5,7 +5,7 @@ import ipaddress
 from marshmallow import ValidationError, fields, pre_load, validate
 
 from panel.core.messages import message
-from panel.schemas.base import Bool, In, Int, Out, Patch, Text, describe
+from panel.schemas.base import Bool, In, Int, Number, Out, Patch, Text, describe
 
 
 class Networks(Text):
@@ -86,6 +86,16 @@ class SystemSettings(In):
         load_default=False,
         **describe(
             "Whether customers are charged. If false, operations that require billing return `billing_disabled`.", True
+        ),
+    )
+    managed_backup_price = Number(
+        0,
+        10**6,
+        load_default=0,
+        **describe(
+            "Monthly price of a GiB that backups by policies and jobs of the platform use, in locations with "
+            "`managed_backups_billed`.",
+            0.05,
         ),
     )
     customers_change_plans = Bool(

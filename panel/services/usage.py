@@ -28,6 +28,7 @@ from panel.models import (
     Account,
     CreditLedgerEntry,
     Instance,
+    ManagedBackupUsage,
     MeteringRecord,
     Microvm,
     ResourcePack,
@@ -38,7 +39,7 @@ from panel.models import (
 from panel.services import credits, settings
 from panel.services.access import Access
 
-MeteredResource: TypeAlias = Instance | Microvm | ResourcePack | Volume
+MeteredResource: TypeAlias = Instance | ManagedBackupUsage | Microvm | ResourcePack | Volume
 
 HOURS_PER_MONTH = 730
 ONE_HOUR = timedelta(hours=1)

@@ -53,6 +53,7 @@ WORD_LABELS = {
     "pending": lazy_gettext("Pending"),
     "private": lazy_gettext("Private"),
     "public": lazy_gettext("Public"),
+    "managed_backups": lazy_gettext("Managed backups"),
     "queued": lazy_gettext("Queued"),
     "read": lazy_gettext("Read"),
     "remove_tag": lazy_gettext("Remove tag"),

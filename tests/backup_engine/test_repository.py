@@ -388,3 +388,22 @@ def test_restore_command_needs_no_panel(local_target, key, tmp_path):
     assert run("--point", "point", "--disk", "disk", "--output", output).returncode == 0
     assert output.read_bytes() == node.image
     assert "no disk other" in run("--point", "point", "--disk", "other", "--output", output).stderr
+
+
+def test_space_of_labelled_points_is_counted_once(repository):
+    """Chunks that points share count for the first label; points without a label do not count."""
+    node, size = ImageNode(2 * MiB), {}
+    node.write(0, make_noise(1, MiB))
+    first = back_up(node, repository, "first")
+    size["first"] = collect_garbage(repository, labels={"first": "a"}).bytes_by_label
+    node.write(MiB, make_noise(2, MiB))
+    back_up(node, repository, "second", first)
+    back_up(node, repository, "own", first)
+    size["both"] = collect_garbage(repository, labels={"first": "a", "second": "a"}).bytes_by_label
+    size["each"] = collect_garbage(repository, labels={"first": "a", "second": "b"}).bytes_by_label
+    size["second"] = collect_garbage(repository, labels={"second": "b"}).bytes_by_label
+    assert MiB < size["first"]["a"] < size["both"]["a"] < 2.1 * MiB
+    assert size["each"]["a"] == size["first"]["a"]
+    assert size["each"]["a"] + size["each"]["b"] == size["both"]["a"]
+    assert size["second"]["b"] > size["each"]["b"] > MiB, "the second one needs what it shares with the first"
+    assert collect_garbage(repository).bytes_by_label == {}

@@ -3,11 +3,12 @@
 import pytest
 
 from panel.core.db import session
-from panel.models import Image, Task
+from panel.models import BackupRepository, Image, ManagedBackupUsage, Task
 from panel.services.media import image_files
 from tests.instance_backups.rbs_destination import destination, restore  # noqa: F401  (fixture)
 from tests.support.rbs_server import rbs_server  # noqa: F401  (fixture)
 from tests.support.worker_faults import requeue_to_new_worker
+from worker.tasks import backup_repositories as repository_tasks
 from worker.tasks.instance_backups import reconcile_deletions
 
 
@@ -157,3 +158,18 @@ def test_deletion_without_answer_is_reconciled(api_as, back_up, find_backup, pat
     rbs_server.is_answer_lost = False
     reconcile_deletions()
     assert find_backup(backup) is None
+
+
+def test_managed_backups_are_what_was_sent(back_up, guest, find_backup, cast, run_tasks, api_as):
+    """HVG-04: `managed_backups_billed`. A backup server has the chunks to itself."""
+    guest.write("first")
+    backup = find_backup(back_up(backup_type="full"))
+    backup.managed_group_id, size = cast.location.id, backup.size
+    for is_deleted in (False, True):
+        if is_deleted:
+            assert api_as("owner", "DELETE", f"/api/backup/{backup.id}").status_code == 200
+        session.query(BackupRepository).one().collected_at = None
+        session.commit()
+        repository_tasks.collect_due()
+        run_tasks()
+        assert session.query(ManagedBackupUsage).one().bytes == (0 if is_deleted else size)

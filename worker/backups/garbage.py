@@ -8,8 +8,8 @@ are compared for that.
 
 import time
 import uuid
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
 from worker.backups.errors import Damaged, ObjectNotFound, StoreError
 from worker.backups.live_chunks import mark_live
@@ -34,19 +34,24 @@ class Collection:
     packs_announced: int = 0
     packs_rewritten: int = 0
     bytes_deleted: int = 0
+    bytes_by_label: dict[str, int] = field(default_factory=dict)
+    """Bytes of the chunks that labelled points use, each counted once, for the first of its labels."""
 
 
 def collect_garbage(
     repository: Repository,
     grace_seconds: float = GRACE_SECONDS,
     progress: Callable[[int, int], None] | None = None,
+    labels: Mapping[str, str] | None = None,
 ) -> Collection:
-    """Run once. The caller must see to it that one run at a time is active for a repository."""
+    """Run once. The caller must see to it that one run at a time is active for a repository. `labels` has labels of
+    some points."""
     collection = Collection()
     repository.refresh()
     leases = repository.list_leases()  # before the points: a writer that has finished has a point then
-    if unreadable := mark_live(repository):
+    if unreadable := mark_live(repository, labels):
         raise StoreError(f"Points that cannot be read: {', '.join(sorted(unreadable))}. Nothing was deleted.")
+    collection.bytes_by_label = repository.index.sum_live_by_label()
     usage = {name: (size, used) for name, size, used, _ in repository.index.list_pack_usage()}
     announced = delete_announced_packs(repository, usage, leases, grace_seconds, collection)
     unused = [name for name, (_, used) in usage.items() if used == 0 and name not in announced]

@@ -112,12 +112,13 @@ class ChunkIndex:
     def clear_live(self) -> None:
         with self.lock:
             self.db.execute("DROP TABLE IF EXISTS temp.live")
-            self.db.execute("CREATE TEMP TABLE live (name BLOB PRIMARY KEY) WITHOUT ROWID")
+            self.db.execute("CREATE TEMP TABLE live (name BLOB PRIMARY KEY, label TEXT) WITHOUT ROWID")
 
-    def add_live(self, names: Iterable[bytes]) -> None:
+    def add_live(self, names: Iterable[bytes], label: str | None = None) -> None:
+        """Add chunks that points use. Those that are there already keep their label."""
         with self.lock:
             self.db.execute("BEGIN")
-            self.db.executemany("INSERT OR IGNORE INTO live VALUES (?)", [(name,) for name in names])
+            self.db.executemany("INSERT OR IGNORE INTO live VALUES (?, ?)", [(name, label) for name in names])
             self.db.execute("COMMIT")
 
     def is_live(self, name: bytes) -> bool:
@@ -137,6 +138,13 @@ class ChunkIndex:
             LEFT JOIN chunks ON chunks.pack = number AND chunks.name = places.name GROUP BY number"""
         for name, size, used, is_garbage in self.rows(query):
             yield name, size, used, bool(is_garbage)
+
+    def sum_live_by_label(self) -> dict[str, int]:
+        """Return the bytes of the live chunks of each label."""
+        query = """SELECT label, sum(length) FROM live JOIN places USING (name)
+            JOIN chunks ON chunks.name = live.name AND chunks.pack = places.pack
+            WHERE label IS NOT NULL GROUP BY label"""
+        return {label: size for label, size in self.rows(query)}
 
     def list_live_of_pack(self, pack: str) -> list[bytes]:
         query = "SELECT places.name FROM places JOIN packs ON number = pack WHERE packs.name = ?"

@@ -1,6 +1,6 @@
 """Finding the chunks that points use."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from worker.backups.errors import Damaged, ObjectNotFound
 from worker.backups.manifests import ZERO_CHUNK, Manifest
@@ -8,12 +8,13 @@ from worker.backups.repository import Repository
 from worker.backups.stores import iterate_names
 
 
-def mark_live(repository: Repository) -> dict[str, list[str]]:
+def mark_live(repository: Repository, labels: Mapping[str, str] | None = None) -> dict[str, list[str]]:
     """Record in the index which chunks the points use, their tables included. Returns the points whose manifest or
-    tables cannot be read, with the names of the damaged tables."""
+    tables cannot be read, with the names of the damaged tables. A chunk gets the first label of its points."""
+    labels = labels or {}
     index, unreadable = repository.index, dict[str, list[str]]()
     index.clear_live()
-    for point in repository.list_points():
+    for point in sorted(repository.list_points(), key=lambda name: (name not in labels, labels.get(name, ""))):
         try:
             manifest = repository.read_manifest(point)
         except ObjectNotFound:  # deleted meanwhile
@@ -28,7 +29,7 @@ def mark_live(repository: Repository) -> dict[str, list[str]]:
                 except Damaged:
                     unreadable.setdefault(point, []).append(table)
                     continue
-                index.add_live((names - {ZERO_CHUNK}) | {bytes.fromhex(table)})
+                index.add_live((names - {ZERO_CHUNK}) | {bytes.fromhex(table)}, labels.get(point))
     index.locate_live()
     return unreadable
 

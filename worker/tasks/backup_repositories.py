@@ -7,7 +7,7 @@ from panel.core.db import session
 from panel.core.errors import Conflict, NotFound, Problem
 from panel.core.messages import message
 from panel.models import BackupRepository
-from panel.services import backup_presence, backup_repositories
+from panel.services import backup_presence, backup_repositories, managed_backups
 from worker.backups.errors import StoreError
 from worker.backups.garbage import GRACE_SECONDS, collect_garbage
 from worker.backups.keys import RepositoryKey
@@ -105,9 +105,10 @@ def collect(work):
     if is_rbs(row):
         return reconcile_snapshots(work, row)
     work.step(message("Looking for space to free"), 5)
+    started_at, groups = clock.now(), managed_backups.map_groups(row.id)
     with open_repository(row) as repository:
         ensure_points_stored(work, repository)
-        collection = collect_garbage(repository, GRACE_SECONDS, progress=lambda *_: work.check())
+        collection = collect_garbage(repository, GRACE_SECONDS, progress=lambda *_: work.check(), labels=groups)
     work.step(
         message(
             "{count} packs deleted, {bytes} bytes freed",
@@ -116,7 +117,9 @@ def collect(work):
         ),
         95,
     )
-    get_repository(work.task.resource_id).collected_at = clock.now()
+    row = get_repository(work.task.resource_id)
+    managed_backups.record_count(row, collection.bytes_by_label, since=started_at)
+    row.collected_at = clock.now()
 
 
 def reconcile_snapshots(work, row):
@@ -133,5 +136,6 @@ def reconcile_snapshots(work, row):
         for backup_id in unprotected:
             store.set_protected(backup_id, True)
     row = get_repository(work.task.resource_id)
+    managed_backups.record_count(row, {}, since=None)
     if not backup_presence.has_candidates(row):
         row.collected_at = clock.now()

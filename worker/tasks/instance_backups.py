@@ -8,7 +8,7 @@ from panel.core import clock
 from panel.core.db import session
 from panel.core.errors import NotFound
 from panel.core.messages import message
-from panel.services import backup_limits, backup_operations, instance_backups
+from panel.services import backup_limits, backup_operations, instance_backups, managed_backups
 from panel.services.backup_policies import runs
 from worker.backups.backup import BackupRequest, backup_machine
 from worker.backups.errors import Damaged, ObjectNotFound, StoreError
@@ -54,6 +54,7 @@ def create(work):
     backup = get_backup(work)
     entries = [entry for entry in manifest.disks if entry.name in disks_by_name]
     record_point(backup, manifest, [describe_disk(entry, disks_by_name[entry.name]) for entry in entries])
+    managed_backups.on_backup_complete(backup)
     runs.on_backup_complete(backup)
 
 

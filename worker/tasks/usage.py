@@ -1,14 +1,14 @@
 """Metering and posting of charges. If a worker is lost, the next run continues."""
 
 from panel.core.db import session
-from panel.services import usage
+from panel.services import managed_backups, usage
 from worker.engine.registry import periodic
 
 
 @periodic(seconds=300)
 def meter_and_post():
-    """Meter every complete hour, then post the charges to the ledgers, in batches."""
-    for step in (usage.meter_hours, usage.post_charges):
+    """Follow managed backups, meter every complete hour, then post the charges to the ledgers, in batches."""
+    for step in (managed_backups.update_metering, usage.meter_hours, usage.post_charges):
         while step():
             session.commit()
         session.commit()

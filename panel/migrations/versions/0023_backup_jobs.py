@@ -1,4 +1,4 @@
-"""Backup jobs of hypervisor groups, and the destination of policies."""
+"""Backup jobs of hypervisor groups, the destination of policies, and the space of managed backups."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -12,6 +12,13 @@ REFERENCES = {
     "plan_id": ("backup_policies", None),
     "destination_id": ("backup_destinations", None),
 }
+MARK_MANAGED = """
+UPDATE instance_backups SET managed_group_id = (
+    SELECT instances.group_id FROM instances
+    WHERE instances.id = instance_backups.instance_id AND instances.account_id = instance_backups.account_id
+    AND instances.billing_mode != 'external'
+) WHERE policy_id IN (SELECT id FROM backup_policies WHERE account_id IS NULL)
+"""
 INDEXED_COLUMNS = ("hypervisor_id", "plan_id", "destination_id")
 
 
@@ -30,9 +37,34 @@ def upgrade():
     op.create_index("ix_backup_policies_group_id_name_id", "backup_policies", ["group_id", "name", "id"])
     for column in INDEXED_COLUMNS:
         op.create_index(f"ix_backup_policies_{column}", "backup_policies", [column])
+    op.add_column("instance_backups", sa.Column("managed_group_id", sa.String(36), nullable=True))
+    op.execute(MARK_MANAGED)
+    op.create_table(
+        "managed_backup_usages",
+        sa.Column("id", sa.String(36), nullable=False),
+        sa.Column("account_id", sa.String(36), nullable=False),
+        sa.Column("repository_id", sa.String(36), nullable=False),
+        sa.Column("group_id", sa.String(36), nullable=False),
+        sa.Column("bytes", sa.BigInteger(), nullable=False),
+        sa.Column("metered_bytes", sa.BigInteger(), nullable=True),
+        sa.Column("metered_price", sa.BigInteger(), nullable=True),
+        sa.Column("metered_at", sa.DateTime(timezone=True), nullable=True),
+        sa.Column("created_at", sa.DateTime(timezone=True), nullable=False),
+        sa.Column("updated_at", sa.DateTime(timezone=True), nullable=False),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_managed_backup_usages")),
+    )
+    op.create_index(
+        "uq_managed_backup_usages_repository_id_group_id",
+        "managed_backup_usages",
+        ["repository_id", "group_id"],
+        unique=True,
+    )
 
 
 def downgrade():
+    op.drop_table("managed_backup_usages")
+    with op.batch_alter_table("instance_backups") as table:
+        table.drop_column("managed_group_id")
     for column in INDEXED_COLUMNS:
         op.drop_index(f"ix_backup_policies_{column}", "backup_policies")
     op.drop_index("ix_backup_policies_group_id_name_id", "backup_policies")

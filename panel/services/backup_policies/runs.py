@@ -8,7 +8,7 @@ from panel.core import clock
 from panel.core.db import session
 from panel.core.errors import Problem
 from panel.models import Account, BackupPolicy, BackupPolicyInstance, Instance, InstanceBackup
-from panel.services import instance_backups
+from panel.services import instance_backups, managed_backups
 from panel.services.backup_policies.retention import select_retained
 from panel.services.backup_policies.schedule import schedule_next_run
 
@@ -101,6 +101,7 @@ def request_backup(policy: BackupPolicy, instance: Instance, now: datetime) -> N
                 backup_device=policy.backup_device,
                 policy_id=policy.id,
                 destination_id=policy.destination_id,
+                managed_group_id=managed_backups.find_group_id(policy, instance),
             )
     except Problem as problem:
         if problem.reason not in SKIPPED_REASONS:

@@ -42,6 +42,7 @@ def create(
     encrypted: bool = True,
     policy_id: str | None = None,
     destination_id: str | None = None,
+    managed_group_id: str | None = None,
 ) -> tuple[InstanceBackup, Task]:
     """Create the backup's row and its task; return both. Without a destination the first enabled one of the node is
     used."""
@@ -60,6 +61,7 @@ def create(
         backup_type=backup_type or instance.group.backup_mode,
         backup_device=backup_device,
         policy_id=policy_id,
+        managed_group_id=managed_group_id,
     )
     session.add(backup)
     session.flush()
