@@ -127,9 +127,10 @@ def build_billed_condition() -> ColumnElement[bool]:
 def meter(row: ManagedBackupUsage, price: Decimal) -> None:
     """Charge for the row's present bytes, from the next hour on if it is metered already."""
     size = Decimal(row.bytes) / BYTES_PER_GIB
-    charged = {"plan": f"{size:.2f} GiB", "price": (price * size).quantize(usage.CHARGE_QUANTUM)}
-    if row.metered_bytes is None or usage.change_price(row, **charged) is None:
-        usage.start_metering(RESOURCE_TYPE, row, name=make_name(row), billing_mode="cloud_service", **charged)
+    plan, charge = f"{size:.2f} GiB", (price * size).quantize(usage.CHARGE_QUANTUM)
+    if row.metered_bytes is None or usage.change_price(row, plan=plan, price=charge) is None:
+        mode = "cloud_service"
+        usage.start_metering(RESOURCE_TYPE, row, name=make_name(row), plan=plan, price=charge, billing_mode=mode)
     row.metered_bytes, row.metered_price = row.bytes, price
 
 

@@ -9,7 +9,7 @@ from panel.core.db import session
 from panel.models import BackupRepository, InstanceBackup, ManagedBackupUsage, MeteringRecord, UsageHour, UsageMonth
 from panel.schemas.backup_policies import DEFAULTS
 from panel.services import backup_policies, managed_backups, settings, usage
-from tests.billing.conftest import billing_enabled, set_clock  # noqa: F401  (fixtures)
+from tests.support.billing_clock import billing_enabled, set_clock  # noqa: F401  (fixtures)
 from worker.tasks import backup_policies as policy_tasks
 from worker.tasks import backup_repositories as repository_tasks
 from worker.tasks import usage as usage_tasks
