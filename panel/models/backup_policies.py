@@ -92,6 +92,10 @@ class BackupPolicy(TimestampMixin, Model):
         return self.destination.name if self.destination else None
 
     @property
+    def storage(self) -> str | None:
+        return self.destination_id
+
+    @property
     def schedule(self) -> str:
         """`02:00` for a daily one, `sun 02:00` for a weekly one."""
         day = self.full_backup_day

@@ -90,7 +90,7 @@ def sum_sizes(repository_id: str, since: datetime | None) -> dict[str, int]:
     if since:
         query = query.where(InstanceBackup.completed_at >= since)
     rows = session.execute(query.group_by(InstanceBackup.managed_group_id))
-    return {group_id: int(size) for group_id, size in rows}
+    return {group_id: int(size) for group_id, size in rows if group_id}
 
 
 def update_metering() -> int:

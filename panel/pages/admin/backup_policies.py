@@ -11,7 +11,7 @@ from panel.models import Instance
 from panel.schemas.accounts import Email
 from panel.schemas.backup_policies import DEFAULTS, AdminBackupPolicyIn, BackupPolicyPatch
 from panel.schemas.base import In, Text
-from panel.services import accounts, backup_policies, instances
+from panel.services import accounts, backup_destinations, backup_policies, instances
 from panel.services.search_kinds import is_id
 from panel.web.audit_view import audit_label
 from panel.web.forms import Form
@@ -57,6 +57,12 @@ class OwnerForm(In):
     owner = Email(allow_none=True)
 
 
+class StorageForm(In):
+    """The destination of a policy of the platform. Empty: the first one of each hypervisor."""
+
+    storage = Text(maximum=36, allow_none=True)
+
+
 class AttachmentForm(In):
     """An instance, by its id or by a search that only it matches."""
 
@@ -91,18 +97,29 @@ def create():
 
 
 def build_new_form(initial=None):
-    return Form(partial(AdminBackupPolicyIn, exclude=("user_id",)), OwnerForm, initial=initial)
+    return Form(partial(AdminBackupPolicyIn, exclude=("user_id",)), OwnerForm, StorageForm, initial=initial)
 
 
-def create_policy(owner=None, **values):
-    account = accounts.find_by_email(owner) if owner else None
-    if owner and account is None:
+def create_policy(owner=None, storage=None, **values):
+    if not owner:
+        return backup_policies.create_plan(storage=storage, **values)
+    if storage:
+        sentence = _("Only policies of the platform have a destination.")
+        raise Invalid(sentence, storage=sentence)
+    account = accounts.find_by_email(owner)
+    if account is None:
         raise Invalid(_("Customer not found."), owner=_("No account has this email address."))
-    return backup_policies.create(account, timezone=account.timezone if account else "UTC", **values)
+    return backup_policies.create(account, timezone=account.timezone, **values)
 
 
 def form_page(form, policy=None):
-    context = {"form": form, "policy": policy, "weekdays": WEEKDAYS, "keep_rules": KEEP_RULE_LABELS}
+    context = {
+        "form": form,
+        "policy": policy,
+        "weekdays": WEEKDAYS,
+        "keep_rules": KEEP_RULE_LABELS,
+        "destinations": session.execute(backup_destinations.select_names()).all(),
+    }
     return render("admin/backup_policies/form.html", "form", status=form.status, **context)
 
 
@@ -127,17 +144,21 @@ def policy_page(policy_id, form, block):
 @require_page_permission(WRITE_PERMISSION)
 def edit(policy_id):
     policy = backup_policies.get(policy_id)
-    return form_page(Form(BackupPolicyPatch, initial=policy), policy)
+    return form_page(build_edit_form(policy, initial=policy), policy)
 
 
 @bp.post("/<policy_id>/edit")
 @require_page_permission(WRITE_PERMISSION)
 def update(policy_id):
-    form = Form(BackupPolicyPatch)
-    if form.submit(lambda **values: backup_policies.update(backup_policies.get(policy_id), **values)):
+    form = build_edit_form(backup_policies.get(policy_id))
+    if form.submit(lambda **values: backup_policies.update_plan(backup_policies.get(policy_id), **values)):
         flash_message(_("Policy %(name)s saved.", name=form.result.name))
         return redirect_to(url_for(".show", policy_id=policy_id))
     return form_page(form, backup_policies.get(policy_id))
+
+
+def build_edit_form(policy, initial=None):
+    return Form(BackupPolicyPatch, *([] if policy.account_id else [StorageForm]), initial=initial)
 
 
 @bp.post("/<policy_id>/attach")

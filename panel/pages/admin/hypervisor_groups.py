@@ -120,6 +120,7 @@ def form_page(form, group=None):
         group=group,
         plan_group_options=session.execute(catalog.select_plan_group_names()).all(),
         backup_policies=session.execute(backup_policies.select_platform_names()).all(),
+        jobs=session.scalars(backup_policies.select_jobs(group)).all() if group else [],
         switches=list_available_switches(),
         families=permissions_in_use.list_used_families(),
     )

@@ -5,7 +5,7 @@ from panel.pages.shared.area import has_permission, permission_error, scope_acco
 from panel.pages.shared.backups import build_rows_context
 from panel.pages.shared.instances.media import find_error_message
 from panel.schemas.instance_backups import InstanceBackupIn
-from panel.services import backup_policies, instance_backups, instances
+from panel.services import backup_policies, instance_backups, instances, settings
 from panel.web.forms import Form
 from panel.web.paging import Page
 
@@ -22,6 +22,8 @@ def build_context(instance):
         "form": Form(InstanceBackupIn),
         "backup_error": permission_error("instances.backups") or error,
         "policy": policy,
+        "job": backup_policies.map_jobs([instance]).get(instance.id),
+        "managed_price": settings.get().managed_backup_price if instance.group.managed_backups_billed else 0,
         "policies": [(row.id, row.name) for row in offered],
         **build_rows_context(page.rows),
     }
