@@ -142,6 +142,7 @@ def page_ids(cast, deployed):
     session.flush()
     ids["test_id"] = test.id
     ids["policy_id"] = backup_policies.create(None, **DEFAULTS | {"name": "nightly", "retention_count": 1}).id
+    ids["job_id"] = backup_policies.create_job(cast.location, plan_id=ids["policy_id"]).id
     session.commit()
     facts = {"name": "before", "status": "available", "cpu_cores": 1, "ram": 512, "disk_ids": []}
     session.add(Snapshot(instance_id=deployed.id, **facts))
