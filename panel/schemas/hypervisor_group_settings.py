@@ -22,7 +22,10 @@ SETTING_DESCRIPTIONS = {
     "autoscaling_enabled": describe("If false, no new scaling groups can be created.", True),
     "static_ip_enabled": describe("If false, no new static IP addresses can be created.", True),
     "vpngw_enabled": describe("If false, no new VPN gateways can be created.", True),
-    "managed_backups_billed": describe("Whether customers are charged for backups by policies of the platform.", False),
+    "managed_backups_billed": describe(
+        "Whether customers are charged for backups by policies and jobs of the platform, at the price in the settings.",
+        False,
+    ),
     "vpc_network_inbound_average": describe(
         "Inbound limit of an interface in a private network in KiB/s; null means unlimited.", 131072
     ),

@@ -141,6 +141,8 @@ def create_backups(owner, instance, volume):
     policy = backup_policies.create(owner, **DEFAULTS | {"name": LONG_NAME, "retention_mode": "gfs", "keep_daily": 7})
     policy.failures, policy.last_error = 2, LONG_NAME
     backup_policies.attach(policy, instance)
+    job = backup_policies.create_job(instance.group, name=LONG_NAME, keep={"keep_daily": 7}, comment=LONG_NAME)
+    job.failures, job.last_error = 1, LONG_NAME
     destination = backup_destinations.create(name="b" * 64, storage_type="local", config={"path": "/srv/backups"})
     shared = {
         "account_id": owner.id,
