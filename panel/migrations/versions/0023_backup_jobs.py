@@ -4,7 +4,7 @@ import sqlalchemy as sa
 from alembic import op
 
 revision = "0023_backup_jobs"
-down_revision = "0021_volume_backups"
+down_revision = "0022_installation_backups"
 
 REFERENCES = {
     "group_id": ("hypervisor_groups", "cascade"),
