@@ -2,11 +2,14 @@
 
 import os
 import shutil
+import sqlite3
 from datetime import timedelta
+from unittest.mock import Mock
 
 import pytest
 
 from panel.backups import create as backup_creation
+from panel.backups import databases
 from panel.backups import restore as backup_restore
 from panel.core import clock, context
 from panel.core.db import session
@@ -253,6 +256,17 @@ def test_changed_archive_is_not_fetched(back_up, destination, target, folder, tm
     part.write_bytes(data)
     with pytest.raises(archives.Damaged):
         fetch(target, run, tmp_path / "fetched")
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [(OSError(28, "No space left on device"), "No space left on device"), (sqlite3.OperationalError("full"), "full")],
+)
+def test_copy_that_fails_is_reported(back_up, destination, monkeypatch, error, reason, folder):
+    monkeypatch.setattr(databases, "copy_database", Mock(side_effect=error))
+    run = back_up()
+    assert (run["status"], run["error"]) == ("failed", f"The worker cannot copy the database: {reason}.")
+    assert list_stored(folder) == []
 
 
 def test_copies_of_killed_processes_are_deleted(back_up, destination):

@@ -1,5 +1,6 @@
 """Backups of the installation: storing archives in a destination, and deleting them."""
 
+import sqlite3
 from contextlib import contextmanager
 
 import panel
@@ -57,7 +58,7 @@ def create(work):
     installation_backups.record_start(run)
     work.step(message("Copying the database"), 5)
     backup_creation.delete_abandoned_directories(config)
-    with backup_creation.copy_installation(config) as (manifest, database):
+    with translated_failures(), backup_creation.copy_installation(config) as (manifest, database):
         work.step(message("Storing the archive"), 30)
         name, stored = store_archive(work, target, config, passphrase, manifest, database, has_archives=has_archives)
     work.step(message("Recording the backup"), 95)
@@ -67,16 +68,18 @@ def create(work):
 def store_archive(work, target, config, passphrase, manifest, database, *, has_archives):
     """Return the name and the manifest of the stored archive."""
     total = database.stat().st_size
-    with translated_failures():
-        archives.ensure_place(target) if has_archives else archives.mark_place(target)
-        return archives.store(
-            target,
-            work.task.resource_id,
-            lambda file: backup_creation.write_archive(file, passphrase, manifest, config, database),
-            lambda size: work.report_progress(min(size, total), total),
-            created_at=manifest["made_at"],
-            version=panel.__version__,
-        )
+    if has_archives:
+        archives.ensure_place(target)
+    else:
+        archives.mark_place(target)
+    return archives.store(
+        target,
+        work.task.resource_id,
+        lambda file: backup_creation.write_archive(file, passphrase, manifest, config, database),
+        lambda size: work.report_progress(min(size, total), total),
+        created_at=manifest["made_at"],
+        version=panel.__version__,
+    )
 
 
 @task_handler("installation_backup_delete", on_failure=on_task_failed)
@@ -98,8 +101,11 @@ def build_archive_target(destination):
 
 @contextmanager
 def translated_failures():
-    """Raise DestinationFailed for the errors of targets."""
+    """Raise Problem for the errors of targets, and of the copy in the data directory."""
     try:
         yield
     except StoreError as error:
         raise DestinationFailed(error) from error
+    except (OSError, sqlite3.Error) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise Problem(message("The worker cannot copy the database: {reason}.", reason=reason)) from error
