@@ -42,8 +42,8 @@ class AdminApi(UserApi):
 
 
 CUSTOMER_MODULES = (
-    "connect instances instance_backups backup_operations backup_policies tasks catalog image_captures isos "
-    "ssh_keys user_scripts security_groups ip_sets projects usage profile dashboard team tokens microvm_api_keys "
+    "connect instances instance_backups backup_copies backup_operations backup_policies tasks catalog image_captures "
+    "isos ssh_keys user_scripts security_groups ip_sets projects usage profile dashboard team tokens microvm_api_keys "
     "volumes certificates webhooks activity microvms"
 )
 OPERATOR_MODULES = (

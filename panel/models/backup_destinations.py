@@ -4,7 +4,7 @@ import json
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import JSON, BigInteger, Column, ForeignKey, Index, String, Table
+from sqlalchemy import JSON, BigInteger, Column, ForeignKey, Index, String, Table, text
 from sqlalchemy.orm import Mapped, mapped_column, relationship
 
 from panel.core.db import EncryptedText, MessageText, Model, TimestampMixin
@@ -41,6 +41,10 @@ class BackupDestination(TimestampMixin, Model):
     """Whether it is for backups of every hypervisor; else of `hypervisors`, which may all have been removed."""
     bandwidth_limit: Mapped[int] = mapped_column(default=0)
     """MiB per second at which one backup reads disks; 0 is unlimited."""
+    copy_to_id: Mapped[str | None] = mapped_column(ForeignKey("backup_destinations.id"), index=True)
+    """The destination to which new backups are copied."""
+    copy_retention_days: Mapped[int] = mapped_column(default=30)
+    """Days for which these copies cannot be deleted."""
     status: Mapped[str] = mapped_column(String(16), default="unknown")
     """`unknown`, `available` or `unavailable`."""
     status_detail: Mapped[str | None] = mapped_column(MessageText)
@@ -51,6 +55,7 @@ class BackupDestination(TimestampMixin, Model):
     free: Mapped[int | None] = mapped_column(BigInteger)
     """Bytes."""
 
+    copy_to: Mapped["BackupDestination | None"] = relationship(remote_side="BackupDestination.id")
     hypervisors: Mapped[list[Hypervisor]] = relationship(secondary=destination_hypervisors, order_by=Hypervisor.name)
 
     @property
@@ -71,19 +76,32 @@ class BackupDestination(TimestampMixin, Model):
         return [hypervisor.id for hypervisor in self.hypervisors]
 
 
+IS_NO_COPY = text("copy_of_id is null")
+
+
 class BackupRepository(TimestampMixin, Model):
-    """The repository of one account in a destination, with its own key. Workers create it with the first
-    backup."""
+    """The repository of one account in a destination, with its own key, or a copy of one, with the key of that. Workers
+    create it with the first backup."""
 
     __tablename__ = "backup_repositories"
     __table_args__ = (
-        Index("uq_backup_repositories_destination_id_account_id", "destination_id", "account_id", unique=True),
+        Index(
+            "uq_backup_repositories_destination_id_account_id",
+            "destination_id",
+            "account_id",
+            unique=True,
+            sqlite_where=IS_NO_COPY,
+            postgresql_where=IS_NO_COPY,
+        ),
+        Index("uq_backup_repositories_copy_of_id_destination_id", "copy_of_id", "destination_id", unique=True),
     )
 
     destination_id: Mapped[str] = mapped_column(ForeignKey("backup_destinations.id"))
     account_id: Mapped[str] = mapped_column(ForeignKey("accounts.id"), index=True)
     key: Mapped[str] = mapped_column(EncryptedText)
     """As `RepositoryKey.to_text` exports it."""
+    copy_of_id: Mapped[str | None] = mapped_column(String(36))
+    """The repository of which it has copies. Plain text, because that may be deleted."""
     initialized_at: Mapped[datetime | None]
     """When a worker created it in the destination."""
     collected_at: Mapped[datetime | None]

@@ -2,7 +2,7 @@
 
 from datetime import datetime
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import JSON, BigInteger, ForeignKey, Index, String, Text, and_, text
 from sqlalchemy.orm import Mapped, foreign, mapped_column, relationship
@@ -13,6 +13,9 @@ from panel.models.backup_destinations import BackupDestination, BackupRepository
 from panel.models.instances import Instance
 from panel.models.tasks import Task
 from panel.models.volumes import Volume
+
+if TYPE_CHECKING:
+    from panel.models.backup_copies import BackupCopy
 
 IS_CLAIMED = text("delete_claimed_at is not null")
 IS_DAMAGED = text("damaged")
@@ -138,6 +141,20 @@ class InstanceBackup(TimestampMixin, Model):
     delete_task: Mapped[Task | None] = relationship(
         primaryjoin=lambda: foreign(InstanceBackup.delete_task_id) == Task.id, viewonly=True
     )
+
+    copies: Mapped[list["BackupCopy"]] = relationship(
+        primaryjoin="foreign(BackupCopy.backup_id) == InstanceBackup.id", order_by="BackupCopy.id", viewonly=True
+    )
+    """Its copies in other destinations."""
+
+    @property
+    def has_complete_copy(self) -> bool:
+        return any(copy.status == "complete" for copy in self.copies)
+
+    @property
+    def is_recovered(self) -> bool:
+        """Whether it was deleted, and its copy is all that is left."""
+        return self.repository.copy_of_id is not None
 
     @property
     def disk_facts(self) -> list[SimpleNamespace]:

@@ -12,6 +12,7 @@ DEFAULT_RBS_PORT = 8007
 MAX_STORAGE_NAME = 100
 MAX_BANDWIDTH_LIMIT = 100_000
 """MiB per second."""
+MAX_COPY_RETENTION_DAYS = 3650
 
 ENDPOINT_RULE = validate.Regexp(
     r"\Ahttps?://([A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?(/[A-Za-z0-9._~-]+)*/?\Z",
@@ -162,6 +163,19 @@ def build_fields(*, required):
             MAX_BANDWIDTH_LIMIT,
             **describe("MiB per second at which one backup reads disks; 0 means unlimited.", 100),
         ),
+        "copy_to_id": Text(
+            maximum=36,
+            allow_none=True,
+            **describe(
+                "The destination to which new backups are copied, or null. Neither may be of the kind `rbs`.",
+                EXAMPLE_ID,
+            ),
+        ),
+        "copy_retention_days": Int(
+            1,
+            MAX_COPY_RETENTION_DAYS,
+            **describe("Days for which these copies cannot be deleted. Default 30. Existing copies keep theirs.", 30),
+        ),
         "hypervisor_ids": fields.List(
             Text(maximum=36),
             validate=validate.Length(max=1000),
@@ -182,6 +196,10 @@ class BackupDestinationOut(Out):
     bandwidth_limit = fields.Integer(
         **describe("MiB per second at which one backup reads disks; 0 means unlimited.", 100)
     )
+    copy_to_id = fields.String(
+        allow_none=True, **describe("The destination to which new backups are copied, if any.", None)
+    )
+    copy_retention_days = fields.Integer(**describe("Days for which these copies cannot be deleted.", 30))
     all_hypervisors = fields.Boolean(**describe("Whether it is for backups of all hypervisors.", False))
     hypervisor_ids = fields.List(
         fields.String(), **describe("The hypervisors whose backups go there, unless it is for all.", [EXAMPLE_ID])

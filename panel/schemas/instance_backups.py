@@ -12,6 +12,7 @@ BACKUP_TYPES = ("full", "incremental")
 BACKUP_DEVICES = ("primary", "all")
 BACKUP_STATUSES = ("creating", "complete", "failed")
 CONSISTENCIES = ("filesystem", "crash", "stopped")
+COPY_STATUSES = ("requested", "copying", "complete", "failed", "deleting")
 DELETION_STATES = ("queued", "running", "unconfirmed")
 VERIFICATIONS = ("ok", "failed", "none")
 BACKUP_SORTS = ("created_at", "size", "rbs_backup_time", "name")
@@ -34,6 +35,16 @@ class BackupStatisticsOut(Out):
     bytes_used = fields.Integer(**describe("Bytes of the disks that are not zero.", 2147483648))
     chunks_stored = fields.Integer(**describe("Chunks that were new.", 40))
     chunks_shared = fields.Integer(**describe("Chunks that the destination had already.", 8152))
+
+
+class BackupCopyStateOut(Out):
+    status = fields.String(validate=validate.OneOf(COPY_STATUSES), **describe("Current status.", "complete"))
+    destination_name = fields.String(**describe("Name of the second destination.", "offsite"))
+    retained_until = Time(
+        allow_none=True, **describe("Until when it cannot be deleted; null before the copying began.", EXAMPLE_TIME)
+    )
+    is_locked = fields.Boolean(**describe("Whether the storage itself keeps it until then (S3 object lock).", True))
+    completed_at = Time(allow_none=True, **describe("When it was complete.", EXAMPLE_TIME))
 
 
 class InstanceBackupOut(Out):
@@ -123,6 +134,7 @@ class InstanceBackupOut(Out):
         allow_none=True, **describe("Time of the snapshot that was reused, in seconds since 1970; else null.", None)
     )
     missing_on_rbs = fields.Boolean(**describe("Whether the backup server does not have it any more.", False))
+    copies = fields.List(fields.Nested(BackupCopyStateOut), **describe("Its copies in other destinations."))
     protected = fields.Boolean(**describe("Whether it is protected from deletion.", False))
     deletion = fields.String(
         allow_none=True,

@@ -133,6 +133,7 @@ def remove(account: Account) -> None:
 
 
 OWNED_RESOURCE_LABELS: dict[str, Callable[[int], Message]] = {
+    "backup_copies": lambda count: plural_message("{count} copy of a backup", "{count} copies of backups", count=count),
     "instance_backups": lambda count: plural_message("{count} backup", "{count} backups", count=count),
     "images": lambda count: plural_message("{count} image", "{count} images", count=count),
     "instances": lambda count: plural_message("{count} instance", "{count} instances", count=count),

@@ -9,13 +9,14 @@ from typing import Any, NamedTuple
 from sqlalchemy import Select, exists, func, or_, select
 from sqlalchemy import delete as delete_rows
 from sqlalchemy.exc import IntegrityError
-from sqlalchemy.orm import selectinload
+from sqlalchemy.orm import joinedload, selectinload
 
 from panel.core import jobs
 from panel.core.db import on_commit, session
-from panel.core.errors import Conflict
+from panel.core.errors import Conflict, Invalid
 from panel.core.messages import message
 from panel.models import (
+    BackupCopy,
     BackupDestination,
     BackupPolicy,
     BackupRepository,
@@ -35,18 +36,22 @@ CHECK_FUNCTION = "worker.tasks.backup_destinations.check"
 NOT_FOUND_MESSAGE = message("No such backup destination.")
 IN_USE_MESSAGE = message("Backups are stored there. Delete them first.")
 CHOSEN_MESSAGE = message("Backup plans or jobs store their backups there. Change them first.")
+COPY_TARGET_MESSAGE = message("Backups of {name} are copied there. Choose another destination for these copies first.")
 
 
 class DestinationContents(NamedTuple):
-    """What a destination has: repositories, backups, and the bytes that these backups have added."""
+    """What a destination has: accounts, backups, copies of backups, and the bytes that these have added."""
 
     repositories: int = 0
     backups: int = 0
     size: int = 0
+    copies: int = 0
 
 
 def listing(search: str = "", *, purpose: str = INSTANCE_BACKUPS) -> Select[BackupDestination]:
-    query = select(BackupDestination).options(selectinload(BackupDestination.hypervisors))
+    query = select(BackupDestination).options(
+        selectinload(BackupDestination.hypervisors), joinedload(BackupDestination.copy_to)
+    )
     query = query.where(BackupDestination.purpose == purpose)
     if search:
         query = query.where(BackupDestination.name.icontains(search, autoescape=True))
@@ -59,6 +64,12 @@ def select_names(*, purpose: str = INSTANCE_BACKUPS) -> Select[str, str]:
     return query.order_by(BackupDestination.name)
 
 
+def select_copy_targets(destination: BackupDestination | None) -> Select[str, str]:
+    """Select the id and name of each destination to which backups of this one (None: a new one) can be copied."""
+    query = select_names().where(BackupDestination.storage_type != "rbs")
+    return query.where(BackupDestination.id != destination.id) if destination else query
+
+
 def select_unavailable() -> Select[BackupDestination]:
     """Select the enabled destinations, of any purpose, that workers cannot use."""
     conditions = BackupDestination.enabled, BackupDestination.status == "unavailable"
@@ -68,12 +79,24 @@ def select_unavailable() -> Select[BackupDestination]:
 def count_contents(destination_ids: Iterable[str]) -> dict[str, DestinationContents]:
     """Return what each of the destinations has, by id."""
     ids = list(destination_ids)
-    repository_id, backup_id = BackupRepository.destination_id, InstanceBackup.destination_id
-    repositories = select(repository_id, func.count()).where(repository_id.in_(ids)).group_by(repository_id)
-    backups = select(backup_id, func.count(), func.sum(InstanceBackup.size)).where(backup_id.in_(ids))
+    repository_id = BackupRepository.destination_id
+    accounts = func.count(BackupRepository.account_id.distinct())
+    repositories = select(repository_id, accounts).where(repository_id.in_(ids)).group_by(repository_id)
     counts = dict(session.execute(repositories).all())
-    sums = {row_id: (count, int(size)) for row_id, count, size in session.execute(backups.group_by(backup_id))}
-    return {row_id: DestinationContents(counts.get(row_id, 0), *sums.get(row_id, (0, 0))) for row_id in ids}
+    backups, copies = sum_sizes(InstanceBackup, ids), sum_sizes(BackupCopy, ids)
+    contents = {}
+    for row_id in ids:
+        (backup_count, backup_size), (copy_count, copy_size) = backups.get(row_id, (0, 0)), copies.get(row_id, (0, 0))
+        sizes = backup_size + copy_size, copy_count
+        contents[row_id] = DestinationContents(counts.get(row_id, 0), backup_count, *sizes)
+    return contents
+
+
+def sum_sizes(model: type[InstanceBackup] | type[BackupCopy], ids: Sequence[str]) -> dict[str, tuple[int, int]]:
+    """Return the number of rows in each of the destinations, and the bytes that they have added."""
+    column = model.destination_id
+    sums = select(column, func.count(), func.sum(model.size)).where(column.in_(ids)).group_by(column)
+    return {row_id: (count, int(size)) for row_id, count, size in session.execute(sums)}
 
 
 def select_for_hypervisor(hypervisor: Hypervisor) -> Select[BackupDestination]:
@@ -111,6 +134,8 @@ def create(
 ) -> BackupDestination:
     """Add a destination. A worker checks it at once."""
     ensure_unique_name(BackupDestination, name)
+    if values.get("copy_to_id"):
+        ensure_copies_possible(None, storage_type, get(values["copy_to_id"], "copy_to_id"))
     destination = BackupDestination(
         name=name,
         storage_type=storage_type,
@@ -134,6 +159,11 @@ def update(destination: BackupDestination, **changes: Any) -> BackupDestination:
         changes["hypervisors"] = get_hypervisors(changes.pop("hypervisor_ids"))
         changes["all_hypervisors"] = not changes["hypervisors"]
     storage_type = changes.get("storage_type", destination.storage_type)
+    if copy_to_id := changes.get("copy_to_id", destination.copy_to_id):
+        ensure_copies_possible(destination, storage_type, get(copy_to_id, "copy_to_id"))
+    if storage_type == "rbs" and (source := find_copied_destination(destination)):
+        sentence = COPY_TARGET_MESSAGE.format(name=source.name)
+        raise Invalid(sentence, storage_type=sentence)
     if "config" in changes or storage_type != destination.storage_type:
         current = destination.config if storage_type == destination.storage_type else {}
         changes["config"] = merge_settings(storage_type, current, changes.get("config", {}))
@@ -142,13 +172,31 @@ def update(destination: BackupDestination, **changes: Any) -> BackupDestination:
     return update_fields(destination, changes)
 
 
+def ensure_copies_possible(
+    destination: BackupDestination | None, storage_type: str, copy_to: BackupDestination
+) -> None:
+    """Raise Invalid unless backups of the destination (None: a new one), of this kind, can be copied there."""
+    if copy_to is destination:
+        sentence = message("Choose another destination than this one.")
+        raise Invalid(sentence, copy_to_id=sentence)
+    if "rbs" in (storage_type, copy_to.storage_type):
+        sentence = message("Backups cannot be copied to or from a Proxmox Backup Server. Set up a sync job there.")
+        raise Invalid(sentence, copy_to_id=sentence)
+
+
+def find_copied_destination(destination: BackupDestination) -> BackupDestination | None:
+    """Return a destination whose backups are copied to this one, or None."""
+    query = select(BackupDestination).where(BackupDestination.copy_to_id == destination.id)
+    return session.scalar(query.order_by(BackupDestination.name).limit(1))
+
+
 def get_hypervisors(ids: Sequence[str]) -> list[Hypervisor]:
     return get_all_or_422(Hypervisor, ids, message("No such hypervisor."), "hypervisor_ids")
 
 
 def delete(destination: BackupDestination) -> None:
     """Delete a destination without backups, and the keys of its repositories. Nothing in its storage is deleted."""
-    for model in (InstanceBackup, InstallationBackup):
+    for model in (InstanceBackup, BackupCopy, InstallationBackup):
         if session.scalar(select(model.id).where(model.destination_id == destination.id).limit(1)):
             raise Conflict(IN_USE_MESSAGE, reason="destination_in_use")
     settings_id = select(InstallationBackupSettings.id).where(
@@ -159,6 +207,8 @@ def delete(destination: BackupDestination) -> None:
         raise Conflict(sentence, reason="destination_in_use")
     if session.scalar(select(BackupPolicy.id).where(BackupPolicy.destination_id == destination.id).limit(1)):
         raise Conflict(CHOSEN_MESSAGE, reason="destination_in_use")
+    if source := find_copied_destination(destination):
+        raise Conflict(COPY_TARGET_MESSAGE.format(name=source.name), reason="destination_in_use")
     try:
         with session.begin_nested():
             session.execute(delete_rows(BackupRepository).where(BackupRepository.destination_id == destination.id))

@@ -231,6 +231,7 @@ OBJECT_TYPE_LABELS = {
     "acme_challenge": lazy_gettext("ACME challenge"),
     "address": lazy_gettext("Address"),
     "audit_entry": lazy_gettext("Audit entry"),
+    "backup_copy": lazy_gettext("Copy of a backup"),
     "backup_destination": lazy_gettext("Backup destination"),
     "backup_policy": lazy_gettext("Backup policy"),
     "backup_file_request": lazy_gettext("File in a backup"),

@@ -185,7 +185,7 @@ def test_contents_are_counted(browser, page, destination, add_backup, cast):
     add_backup(cast.owner, 1024)
     add_backup(cast.owner, 1024)
     add_backup(cast.outsider, 2048)
-    assert backup_destinations.count_contents([destination.id])[destination.id] == (2, 3, 4096)
+    assert backup_destinations.count_contents([destination.id])[destination.id] == (2, 3, 4096, 0)
     text = page()
     assert "3 backups" in text
     assert "2 accounts" in text

@@ -196,10 +196,13 @@ def test_short_answer_is_requested_again(repository, s3_proxy, node):
         read_image(repository, "point")
 
 
-def test_object_lock_is_known(s3_server, s3_target, s3_folder):
+def test_object_lock_is_known(s3_server, s3_target, s3_folder, s3_proxy, proxied_target):
     """Where old versions are kept, an object that was deleted is gone for the repository."""
     target = S3Target(s3_server.get_bucket("operator", LOCKED_BUCKET), s3_folder)
     assert (target.has_object_lock(), s3_target.has_object_lock()) == (True, False)
+    s3_proxy.set_fault(503)
+    with pytest.raises(TargetFailed):
+        proxied_target.has_object_lock()
     target.put("points/one", b"content")
     target.delete("points/one")
     with pytest.raises(ObjectNotFound):

@@ -10,4 +10,6 @@ KINDS_TESTED_HERE = {
     "backup_restore_new",
     "backup_restore_revert",
     "backup_image",
+    "backup_copy",
+    "backup_copy_delete",
 }

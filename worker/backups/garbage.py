@@ -3,7 +3,7 @@
 A pack is announced as garbage first and deleted by a later run, when the grace period is over and every writer that was
 active at the announcement has finished. A writer that starts later reads the announcement and does not use the pack's
 chunks; what an active writer still used makes the later run withdraw the announcement. No clocks of different machines
-are compared for that.
+are compared for that. What the storage itself keeps for a time is neither deleted nor rewritten before that is over.
 """
 
 import time
@@ -58,6 +58,7 @@ def collect_garbage(
     rewritten = choose_sparse_packs(
         {name: sizes for name, sizes in usage.items() if sizes[1] and name not in announced}
     )
+    rewritten = [pack for pack in rewritten if not repository.target.is_locked(get_pack_object(pack))]
     rewrite_packs(repository, rewritten, progress)
     announce_garbage(repository, unused + rewritten)
     collection.packs_announced, collection.packs_rewritten = len(unused), len(rewritten)
@@ -81,11 +82,12 @@ def delete_announced_packs(
         is_due = writers is not None and not set(writers) & set(leases)
         announced.update(packs)
         if is_due and garbage["announced_at"] + grace_seconds <= time.time():
-            for pack in packs:
+            locked = [pack for pack in packs if repository.target.is_locked(get_pack_object(pack))]
+            for pack in set(packs) - set(locked):
                 repository.delete_pack(pack)
                 collection.packs_deleted += 1
                 collection.bytes_deleted += usage[pack][0]
-            packs = []
+            packs = locked
         if not packs:
             repository.target.delete(name)
         elif writers is None or packs != garbage["packs"]:
@@ -142,5 +144,5 @@ def delete_unlisted_packs(repository: Repository, grace_seconds: float) -> None:
                 is_old = repository.target.stat(name).modified_at + grace_seconds < time.time()
             except ObjectNotFound:
                 continue
-            if is_old:
+            if is_old and not repository.target.is_locked(name):
                 repository.target.delete(get_pack_object(pack))

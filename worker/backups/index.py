@@ -19,6 +19,7 @@ CREATE TABLE IF NOT EXISTS chunks (
     length INTEGER NOT NULL, is_damaged INTEGER NOT NULL DEFAULT 0, PRIMARY KEY (name, pack)
 ) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS chunks_pack ON chunks (pack);
+CREATE TABLE IF NOT EXISTS locks (pack INTEGER PRIMARY KEY REFERENCES packs ON DELETE CASCADE, until REAL NOT NULL);
 """
 
 CHUNK_QUERY = """
@@ -149,6 +150,18 @@ class ChunkIndex:
     def list_live_of_pack(self, pack: str) -> list[bytes]:
         query = "SELECT places.name FROM places JOIN packs ON number = pack WHERE packs.name = ?"
         return [name for (name,) in self.rows(query, pack)]
+
+    def list_live_packs(self, locked_until: float) -> list[str]:
+        """Return the packs with live chunks that are not known to be locked until that time."""
+        query = """SELECT DISTINCT packs.name FROM places JOIN packs ON number = places.pack
+            LEFT JOIN locks ON locks.pack = number WHERE coalesce(until, 0) < ?"""
+        return [name for (name,) in self.rows(query, locked_until)]
+
+    def set_lock(self, pack: str, until: float) -> None:
+        """Record until when the storage keeps the pack."""
+        statement = "INSERT OR REPLACE INTO locks SELECT number, ? FROM packs WHERE name = ?"
+        with self.lock, self.db:
+            self.db.execute(statement, (until, pack))
 
     def count_live(self) -> int:
         return self.rows("SELECT count(*) FROM live")[0][0]

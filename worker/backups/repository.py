@@ -6,10 +6,11 @@ used for every target.
 
 import contextlib
 import json
+import logging
 import threading
 import time
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -18,12 +19,14 @@ from typing import Any
 import zstandard
 
 from worker.backups.batches import split_batches
-from worker.backups.errors import Damaged, ObjectNotFound, StoreError
+from worker.backups.errors import Damaged, ObjectNotFound, StoreError, TargetFailed
 from worker.backups.index import ChunkIndex, Location
 from worker.backups.keys import RepositoryKey
 from worker.backups.manifests import FORMAT_VERSION, NAME_BYTES, TABLE_CHUNKS, ZERO_CHUNK, Manifest
 from worker.backups.stores import PointStore, StoreWriter
 from worker.backups.targets import Target
+
+log = logging.getLogger(__name__)
 
 HEADER_BYTES = NAME_BYTES + 4
 """Bytes before the content of an entry of a pack: name and length."""
@@ -54,6 +57,10 @@ class Repository(PointStore):
             raise StoreError(f"The repository has format {self.description['format']}.")
         self.index = ChunkIndex(cache)
         self.decompressors = threading.local()
+        self.open_copy: Callable[[], Repository] | None = None
+        """Opens a copy of this repository, from which chunks are read that cannot be read here."""
+        self.is_target_failed = False
+        """Whether a chunk was read from the copy because the target failed. Then all are."""
         self.refresh()
 
     @classmethod
@@ -160,10 +167,23 @@ class Repository(PointStore):
 
     def read_chunk(self, name: bytes) -> bytes:
         """Return the content of a chunk. Raises `Damaged`."""
-        return self.decode(name, self.read_blob(name))
+        return self.read_chunks([name])[0]
 
     def read_chunks(self, names: Sequence[bytes]) -> list[bytes]:
         """Return the contents of chunks, in the order of the names. Raises `Damaged`."""
+        if self.open_copy is None:
+            return self.read_own_chunks(names)
+        if not self.is_target_failed:
+            try:
+                return self.read_own_chunks(names)
+            except Damaged:
+                log.warning("chunks are read from a copy, because they are damaged")
+            except TargetFailed as error:
+                log.warning("chunks are read from a copy: %s", error)
+                self.is_target_failed = True
+        return self.open_copy().read_chunks(names)
+
+    def read_own_chunks(self, names: Sequence[bytes]) -> list[bytes]:
         blobs = self.read_blobs(names)
         return [self.decode(name, blobs.get(name) or self.read_blob(name)) for name in names]
 

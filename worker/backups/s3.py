@@ -2,7 +2,9 @@
 
 import base64
 import contextlib
+import datetime
 import hashlib
+import math
 import re
 import threading
 import time
@@ -30,8 +32,11 @@ MAX_CONNECTIONS = 8
 CLIENT_LOCK = threading.Lock()
 """Clients are safe to use from several threads; making them is not."""
 
+LOCK_MODE = "COMPLIANCE"
+"""The other one, GOVERNANCE, ends for everyone with a certain privilege."""
+
 ERROR_CODE = re.compile(r"[A-Za-z0-9.]{1,64}")
-RANGE_NOT_SATISFIABLE = 416
+RANGE_NOT_SATISFIABLE, SERVER_ERROR, NOT_IMPLEMENTED = 416, 500, 501
 
 
 @dataclass(frozen=True)
@@ -169,13 +174,43 @@ class S3Target(Target):
             self.client.list_objects_v2(Bucket=self.bucket, Prefix=self.prefix, MaxKeys=1)
 
     def has_object_lock(self) -> bool:
-        """Return whether the bucket is known to keep deleted objects for a time."""
+        """Return whether the bucket is known to keep deleted objects for a time. Raises without an answer."""
         try:
             with translate_client_errors("the object lock"):
                 answer = self.client.get_object_lock_configuration(Bucket=self.bucket)
-        except RequestFailed:
+        except RequestFailed as error:
+            if error.status is None or (error.status >= SERVER_ERROR and error.status != NOT_IMPLEMENTED):
+                raise
             return False
         return answer.get("ObjectLockConfiguration", {}).get("ObjectLockEnabled") == "Enabled"
+
+    def lock(self, name: str, until: float) -> float:
+        """Lock the object's present version, in compliance mode: nobody can delete that version or shorten the lock."""
+        if (present := self.get_lock(name)) >= until:
+            return present
+        moment = datetime.datetime.fromtimestamp(math.ceil(until), datetime.UTC)
+        retention = {"Mode": LOCK_MODE, "RetainUntilDate": moment}
+        with translate_client_errors(f"the lock of {name}"):
+            self.client.put_object_retention(**self.get_arguments(name), Retention=retention)
+        if (present := self.get_lock(name)) < until:
+            raise TargetFailed(f"The target did not lock {name}.")
+        return present
+
+    def get_lock(self, name: str) -> float:
+        """Return until when the object is locked, 0 if it is not."""
+        with translate_client_errors(name):
+            answer = self.client.head_object(**self.get_arguments(name))
+        if answer.get("ObjectLockMode") != LOCK_MODE:
+            return 0.0
+        return answer["ObjectLockRetainUntilDate"].timestamp()
+
+    def is_locked(self, name: str) -> bool:
+        try:
+            return self.get_lock(name) > time.time()
+        except RequestFailed as error:
+            if error.status == 404:
+                return False
+            raise
 
 
 @cache

@@ -49,6 +49,19 @@ class Target(ABC):
     def delete_incomplete(self, seconds: float) -> None:
         """Delete what uploads left that were interrupted more than `seconds` ago."""
 
+    def has_object_lock(self) -> bool:
+        """Return whether `lock` has an effect."""
+        return False
+
+    def lock(self, name: str, until: float) -> float:
+        """Let the storage itself keep the object until that time, if it can. A lock is never shortened. Returns until
+        when the object is locked, 0 if it is not. Times are seconds since the epoch."""
+        return 0.0
+
+    def is_locked(self, name: str) -> bool:
+        """Return whether the storage keeps the object whoever deletes it."""
+        return False
+
 
 class LocalTarget(Target):
     """A directory, which may be on any file system with an atomic rename."""

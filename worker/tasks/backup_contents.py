@@ -1,11 +1,12 @@
 """Writing the content of backups to disks."""
 
-from panel.core.errors import Invalid, NotFound
+from panel.core.errors import NotFound
 from panel.core.messages import message
 from panel.services import backup_limits
 from worker.backups.restoring import restore_disk
-from worker.tasks.backup_repositories import open_repository, translated_errors
-from worker.tasks.instance_backups import find_backup, find_manifest
+from worker.tasks.backup_reading import open_backup
+from worker.tasks.backup_repositories import translated_errors
+from worker.tasks.instance_backups import find_backup
 
 
 def write_disks(work, targets):
@@ -16,10 +17,7 @@ def write_disks(work, targets):
         raise NotFound(message("The backup was deleted in the meantime."))
     speed = backup_limits.compute_speed(backup.destination)
     work.step(message("Connecting to the storage"), 5)
-    with open_repository(backup.repository) as repository:
-        manifest = find_manifest(repository, work.task.arguments["backup_id"])
-        if manifest is None:
-            raise Invalid(message("The storage does not have the backup any more."), reason="backup_missing")
+    with open_backup(backup) as (repository, manifest):
         for stored_name, disk in targets.items():
             work.undo("delete_disk", disk.pool, disk.name)
             work.step(message("Writing the disk"), 10)

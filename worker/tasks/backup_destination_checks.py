@@ -2,6 +2,7 @@
 
 import os
 import uuid
+from contextlib import suppress
 from pathlib import Path
 
 from panel.core.messages import message
@@ -68,9 +69,10 @@ def check_bucket(config, repository_id):
     if reason := find_write_failure(target):
         return build_steps_until(WRITE_ACCESS, reason)
     steps = [build_passed_step(name) for name in (REACHABILITY, AUTHENTICATION, BUCKET, WRITE_ACCESS)]
-    if target.has_object_lock():
-        sentence = message("The bucket has object lock: what is deleted uses space until its retention has ended.")
-        steps[-1]["message"] = str(sentence)
+    with suppress(TargetFailed):
+        if target.has_object_lock():
+            sentence = message("The bucket has object lock: what is deleted uses space until its retention has ended.")
+            steps[-1]["message"] = str(sentence)
     return steps
 
 

@@ -11,7 +11,7 @@ import time
 
 from panel.core import context
 from panel.core.db import session
-from panel.core.errors import Invalid, NotFound, Problem
+from panel.core.errors import NotFound, Problem
 from panel.core.messages import get_message, message
 from panel.services import backup_files, instance_backups
 from panel.services.backup_files.listings import PAGE_ENTRIES
@@ -26,8 +26,8 @@ from worker.nodes import base
 from worker.nodes.base import AgentUnavailable, GiB, Machine, NodeError, NotOnNode
 from worker.sync.node_sync import connect_node
 from worker.tasks import microvm_files
-from worker.tasks.backup_repositories import open_repository, translated_errors
-from worker.tasks.instance_backups import find_manifest
+from worker.tasks.backup_reading import open_backup
+from worker.tasks.backup_repositories import translated_errors
 from worker.tasks.media_downloads import temporary_file
 
 HELPER_CORES, HELPER_MEMORY_MB = 1, 512
@@ -95,10 +95,7 @@ def open_files(work):
     work.step(message("Preparing"), 2)
     microvm_files.ensure_files(work, image, system_disk.pool)
     work.step(message("Connecting to the storage"), 5)
-    with open_repository(backup.repository) as repository:
-        manifest = find_manifest(repository, row.backup_id)
-        if manifest is None:
-            raise Invalid(message("The storage does not have the backup any more."), reason="backup_missing")
+    with open_backup(backup) as (repository, manifest):
         for stored_name, disk in zip(stored_names, copies, strict=True):
             work.undo("delete_disk", disk.pool, disk.name)
             work.step(message("Copying the disk"), 10)

@@ -7,7 +7,7 @@ from panel.core.db import session
 from panel.core.errors import Conflict, NotFound, Problem
 from panel.core.messages import message
 from panel.models import BackupRepository
-from panel.services import backup_presence, backup_repositories, managed_backups
+from panel.services import backup_copies, backup_presence, backup_repositories, managed_backups
 from worker.backups.errors import StoreError
 from worker.backups.garbage import GRACE_SECONDS, collect_garbage
 from worker.backups.keys import RepositoryKey
@@ -69,13 +69,23 @@ def is_rbs(row):
 
 def open_chunks(row, is_new):
     """Open or create the repository of chunks, with the index that this worker has of it."""
+    open_later = prepare_opening(row, is_new)
+    session.commit()
+    return open_later()
+
+
+def prepare_opening(row, is_new=False):
+    """Return a function that opens the repository of chunks, also in a thread without a database session."""
     storage_type, config, key_text, row_id = row.destination.storage_type, row.destination.config, row.key, row.id
     folder = context.current().config.data_dir / INDEX_FOLDER
-    session.commit()
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    key, index = RepositoryKey.from_text(key_text), folder / f"{row_id}.sqlite"
-    target = build_target(storage_type, config, row_id)
-    return Repository.create(target, key, index) if is_new else Repository(target, key, index)
+
+    def open_later():
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        key, index = RepositoryKey.from_text(key_text), folder / f"{row_id}.sqlite"
+        target = build_target(storage_type, config, row_id)
+        return Repository.create(target, key, index) if is_new else Repository(target, key, index)
+
+    return open_later
 
 
 @periodic(seconds=3600)
@@ -87,13 +97,14 @@ def collect_due():
 
 
 def ensure_points_stored(work, repository):
-    """Record which backups the destination lacks. Raise while one is missing without confirmation: until a second
-    comparison what it used is no garbage."""
+    """Record which backups and copies the destination lacks. Raise while one is missing without confirmation: until a
+    second comparison what it used is no garbage."""
     started_at, points = clock.now(), set(repository.list_points())
     row = get_repository(work.task.resource_id)
-    is_missing = backup_presence.record_comparison(row, points, started_at=started_at)
+    services = backup_presence, backup_copies
+    missing = [service.record_comparison(row, points, started_at=started_at) for service in services]
     session.commit()
-    if is_missing:
+    if any(missing):
         raise Conflict(message("The storage lacks backups that it should have. Nothing was deleted."))
 
 

@@ -28,9 +28,10 @@ from worker.nodes import base
 from worker.nodes.base import GiB, Power
 from worker.nodes.libvirt.qcow2 import Qcow2File
 from worker.tasks.backup_contents import write_disks
-from worker.tasks.backup_repositories import open_repository, translated_errors
+from worker.tasks.backup_reading import open_backup
+from worker.tasks.backup_repositories import translated_errors
 from worker.tasks.image_captures import HashingWriter
-from worker.tasks.instance_backups import find_backup, find_manifest
+from worker.tasks.instance_backups import find_backup
 from worker.tasks.instances import get_instance, power_off, record_power_after_call
 from worker.tasks.machine_spec import build_disk, build_spec, get_seed_name, is_panel_built, make_seed_name
 from worker.tasks.media_downloads import temporary_file
@@ -222,9 +223,8 @@ def create_image(work):
     folder = context.current().config.data_dir / "images"
     folder.mkdir(parents=True, exist_ok=True)
     work.step(message("Connecting to the storage"), 5)
-    with open_repository(backup.repository) as repository, temporary_file(folder) as (path, file):
-        manifest = find_manifest(repository, work.task.arguments["backup_id"])
-        entry = manifest and manifest.find_disk(work.task.arguments["disk"])
+    with open_backup(backup) as (repository, manifest), temporary_file(folder) as (path, file):
+        entry = manifest.find_disk(work.task.arguments["disk"])
         if entry is None:
             raise Invalid(message("The storage does not have the backup any more."), reason="backup_missing")
         work.step(message("Storing the image"), 10)

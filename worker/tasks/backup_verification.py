@@ -7,7 +7,7 @@ import structlog
 from panel.core import clock
 from panel.core.db import session
 from panel.core.messages import message
-from panel.services import backup_verification
+from panel.services import backup_copies, backup_verification
 from panel.services.backup_limits import MEBIBYTE
 from worker.backups.rate_limit import RateLimit
 from worker.backups.verification import verify
@@ -58,3 +58,4 @@ def verify_repository(work):
     )
     row = get_repository(work.task.resource_id)
     backup_verification.record(row, result.damaged_points, is_complete=is_complete, started_at=started_at)
+    backup_copies.record_damaged(row, result.damaged_points)

@@ -8,7 +8,7 @@ from panel.core import clock
 from panel.core.db import session
 from panel.core.errors import NotFound
 from panel.core.messages import message
-from panel.services import backup_limits, backup_operations, instance_backups, managed_backups
+from panel.services import backup_copies, backup_limits, backup_operations, instance_backups, managed_backups
 from panel.services.backup_policies import runs
 from worker.backups.backup import BackupRequest, backup_machine
 from worker.backups.errors import Damaged, ObjectNotFound, StoreError
@@ -83,6 +83,7 @@ def record_point(backup, manifest, disks):
         checkpoint=manifest.checkpoint,
         parent_backup_id=manifest.parent,
     )
+    backup_copies.request(backup)
 
 
 def list_disks(instance, backup_device):
@@ -174,10 +175,13 @@ def on_delete_failed(row, error):
 
 @task_handler("backup_delete", on_failure=on_delete_failed)
 def delete(work):
-    """Delete the point, and the row when the destination has confirmed that. What it used becomes garbage."""
+    """Delete the point, and the row when the destination has confirmed that. What it used becomes garbage. Of a backup
+    that was recovered from a copy only the row is deleted: the copy has a time of its own."""
     backup = instance_backups.find_by_id(work.task.resource_id)
     if backup is None or backup.delete_task_id != work.task.id:
         return
+    if backup.is_recovered:
+        return instance_backups.confirm_deletion(backup)
     work.step(message("Connecting to the storage"), 10)
     with open_repository(backup.repository) as repository:
         backup = instance_backups.find_by_id(work.task.resource_id)

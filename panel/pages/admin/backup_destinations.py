@@ -25,6 +25,8 @@ NAVIGATION = NavigationEntry(
     position=70,
 )
 READ_PERMISSION, WRITE_PERMISSION = "admin:hypervisors:read", "admin:hypervisors:write"
+TYPED_FIELDS = ("name", "bandwidth_limit", "copy_to_id", "copy_retention_days")
+"""Fields that keep their text when another kind is chosen."""
 CHECK_STEP_LABELS = {
     "reachability": lazy_gettext("Reach the storage"),
     "authentication": lazy_gettext("Sign in"),
@@ -56,8 +58,8 @@ def index():
 @require_page_permission(WRITE_PERMISSION)
 def new():
     kind_name = get_requested_kind(request.args)
-    defaults = {"enabled": True, "bandwidth_limit": 0}
-    typed = {name: value for name, value in request.args.items() if name in ("name", "bandwidth_limit")}
+    defaults = {"enabled": True, "bandwidth_limit": 0, "copy_retention_days": 30}
+    typed = {name: value for name, value in request.args.items() if name in TYPED_FIELDS}
     initial = defaults | typed | {"storage_type": kind_name, "hypervisor_ids": request.args.getlist("hypervisor_ids")}
     return form_page(DestinationForm(kind_name, is_new=True, initial=initial))
 
@@ -83,6 +85,7 @@ def form_page(form, destination=None):
         "destination": destination,
         "kinds": [(name, kind.label) for name, kind in DESTINATION_KINDS.items()],
         "hypervisors": session.execute(hypervisors.select_names()).all(),
+        "copy_targets": session.execute(backup_destinations.select_copy_targets(destination)).all(),
     }
     return render("admin/backup_destinations/form.html", "form", status=form.status, form=form, **context)
 
@@ -115,7 +118,7 @@ def show(destination_id):
 @require_page_permission(WRITE_PERMISSION)
 def edit(destination_id):
     destination = backup_destinations.get(destination_id)
-    names = ("name", "enabled", "bandwidth_limit", "hypervisor_ids")
+    names = ("name", "enabled", "bandwidth_limit", "copy_to_id", "copy_retention_days", "hypervisor_ids")
     initial = {name: getattr(destination, name) for name in names}
     return form_page(DestinationForm(destination.storage_type, is_new=False, initial=initial), destination)
 

@@ -13,6 +13,7 @@ from panel.core.db import session
 from panel.models import Hypervisor, HypervisorGroup, Image, Plan, Subnet
 from panel.models.backup_destinations import INSTALLATION_BACKUPS
 from panel.services import (
+    backup_copies,
     backup_coverage,
     backup_destinations,
     backup_presence,
@@ -176,7 +177,7 @@ def iter_findings(failed, failures):
 
 def iter_backup_findings():
     """Yield items for unavailable destinations, a failed backup of the installation, damaged or missing backups,
-    failed restore tests, and instances whose backups are overdue."""
+    failed copies and restore tests, and instances whose backups are overdue."""
     for destination in session.scalars(backup_destinations.select_unavailable().limit(MAX_NAMED_ITEMS)):
         title = _("Backup destination %(name)s is unavailable", name=destination.name)
         address = url_for("admin_backup_destinations.show", destination_id=destination.id)
@@ -190,6 +191,10 @@ def iter_backup_findings():
         title = ngettext("%(num)s backup is damaged or missing", "%(num)s backups are damaged or missing", unusable)
         text = _("Their destination has lost or changed content. Check its disks.")
         yield AttentionItem("danger", "archive", title, text, url_for("admin_instance_backups.index", unusable="true"))
+    if failed_copies := backup_copies.count_failed():
+        title = ngettext("%(num)s copy of a backup failed", "%(num)s copies of backups failed", failed_copies)
+        text = _("Workers try again every hour. The list has the reasons.")
+        yield AttentionItem("danger", "archive", title, text, url_for("admin_backup_copies.listing", status="failed"))
     if failed := backup_restore_tests.list_failed():
         title = ngettext("%(num)s restore test failed", "%(num)s restore tests failed", len(failed))
         text = _("These backups could not be started: %(names)s.", names=", ".join(test.name for test in failed[:3]))

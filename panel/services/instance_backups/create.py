@@ -113,7 +113,9 @@ def get_destination(hypervisor: Hypervisor, destination_id: str | None = None) -
 def get_or_create_repository(destination: BackupDestination, account_id: str) -> BackupRepository:
     """Return the account's repository in the destination, with a new key if there was none."""
     query = select(BackupRepository).where(
-        BackupRepository.destination_id == destination.id, BackupRepository.account_id == account_id
+        BackupRepository.destination_id == destination.id,
+        BackupRepository.account_id == account_id,
+        BackupRepository.copy_of_id.is_(None),
     )
     if repository := session.scalar(query):
         return repository

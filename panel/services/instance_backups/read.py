@@ -4,14 +4,14 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Select, UnaryExpression, or_, select
-from sqlalchemy.orm import contains_eager, joinedload
+from sqlalchemy import ColumnElement, Select, UnaryExpression, exists, or_, select
+from sqlalchemy.orm import contains_eager, joinedload, selectinload
 
 from panel.core import jobs
 from panel.core.db import on_commit, session
 from panel.core.errors import Conflict, NotFound
 from panel.core.messages import message
-from panel.models import Account, BackupDestination, Instance, InstanceBackup, Task, Volume
+from panel.models import Account, BackupCopy, BackupDestination, Instance, InstanceBackup, Task, Volume
 from panel.models.tasks import OPEN_STATUSES
 from panel.services.access import Access
 
@@ -44,13 +44,19 @@ def select_backups(account: Access | Account | None) -> Select[InstanceBackup]:
             contains_eager(InstanceBackup.instance).load_only(Instance.display_name, Instance.hostname),
             joinedload(InstanceBackup.volume).load_only(Volume.name, Volume.status),
             joinedload(InstanceBackup.destination),
+            selectinload(InstanceBackup.copies).joinedload(BackupCopy.destination),
             joinedload(InstanceBackup.delete_task).load_only(Task.status),
         )
     )
     if account is None:
         return query.options(joinedload(InstanceBackup.account))
-    is_shown = InstanceBackup.is_appliance.is_(False), InstanceBackup.missing_confirmed_at.is_(None)
-    return query.where(account.visible_rows(InstanceBackup), *is_shown)
+    is_present = InstanceBackup.missing_confirmed_at.is_(None) | match_copied()
+    return query.where(account.visible_rows(InstanceBackup), InstanceBackup.is_appliance.is_(False), is_present)
+
+
+def match_copied() -> ColumnElement[bool]:
+    """Match backups with a complete copy."""
+    return exists().where(BackupCopy.backup_id == InstanceBackup.id, BackupCopy.status == "complete")
 
 
 def listing(

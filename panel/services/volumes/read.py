@@ -19,6 +19,7 @@ LOAD_OPTIONS = (
     selectinload(Volume.backups).options(
         joinedload(InstanceBackup.volume).load_only(Volume.name, Volume.status),
         joinedload(InstanceBackup.delete_task).load_only(Task.status),
+        selectinload(InstanceBackup.copies),
     ),
 )
 
