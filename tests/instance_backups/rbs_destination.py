@@ -3,8 +3,8 @@
 import pytest
 
 from panel.core.db import session
-from panel.models import BackupDestination, Task
-from panel.services import backup_destinations
+from panel.models import BackupDestination, BackupRepository, Task
+from panel.services import backup_destinations, backup_repositories
 
 
 @pytest.fixture
@@ -13,6 +13,19 @@ def destination(rolled_back_app, rbs_server, run_tasks):
     session.commit()
     run_tasks()
     return session.query(BackupDestination).one()
+
+
+@pytest.fixture
+def run_comparison(run_tasks):
+    """Return a function that compares the backups with the server. Returns the status of the task."""
+
+    def run_comparison():
+        task = backup_repositories.enqueue_collection(session.query(BackupRepository).one())
+        session.commit()
+        run_tasks()
+        return session.get(Task, task.id, populate_existing=True).status
+
+    return run_comparison
 
 
 def restore(api_as, path, backup, run_tasks):

@@ -5,9 +5,9 @@ from datetime import timedelta
 import pytest
 
 from panel.core.db import session
-from panel.models import BackupRepository, InstanceBackup, Task
-from panel.services import backup_destinations, backup_repositories, backup_verification, instance_backups
-from tests.instance_backups.rbs_destination import destination, restore  # noqa: F401  (fixture)
+from panel.models import BackupRepository, InstanceBackup
+from panel.services import backup_destinations, backup_verification, instance_backups
+from tests.instance_backups.rbs_destination import destination, restore, run_comparison  # noqa: F401  (fixtures)
 from tests.support.rbs_server import rbs_server  # noqa: F401  (fixture)
 from worker.tasks import rbs_snapshots
 
@@ -21,19 +21,6 @@ def change_settings(destination):
         session.commit()
 
     return change
-
-
-@pytest.fixture
-def run_comparison(run_tasks):
-    """Return a function that compares the backups with the server. Returns the status of the task."""
-
-    def run_comparison():
-        task = backup_repositories.enqueue_collection(session.query(BackupRepository).one())
-        session.commit()
-        run_tasks()
-        return session.get(Task, task.id, populate_existing=True).status
-
-    return run_comparison
 
 
 def make_candidates_older():

@@ -51,6 +51,8 @@ class Http2Session:
         target = urlsplit(headers[":path"])
         path, query = target.path.strip("/"), dict(parse_qsl(target.query))
         self.server.requests.append((headers[":method"], path))
+        if path == self.server.cut_at:
+            raise ConnectionResetError
         if path == "fixed_chunk" and self.server.chunks_until_cut is not None:
             if self.server.chunks_until_cut == 0:
                 raise ConnectionResetError
@@ -58,6 +60,7 @@ class Http2Session:
         try:
             result, status = self.session.handle(headers[":method"], path, query, bytes(body)), "200"
             content = result if isinstance(result, bytes) else json.dumps({"data": result}).encode()
+            content = self.server.change_content(path, content)
         except Refused as error:
             content, status = error.text.encode(), str(error.status)
         self.protocol.send_headers(stream, [(":status", status)])

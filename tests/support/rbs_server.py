@@ -39,6 +39,10 @@ class RbsServer:
         """How many chunks are taken before the connection is cut."""
         self.is_answer_lost = False
         """Whether calls that change something are carried out, but not answered."""
+        self.cut_at = None
+        """The function of the API or the protocols at whose request the connection is cut."""
+        self.changes = {}
+        """Function → what its content becomes, as a function of it."""
         self.loop, self.writers = asyncio.new_event_loop(), set()
         self.thread = threading.Thread(target=self.loop.run_forever, daemon=True)
         self.thread.start()
@@ -63,9 +67,13 @@ class RbsServer:
         """Listen with a new certificate, on the same port."""
         certificate, self.fingerprint = make_certificate(self.directory)
         self.stop()
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(certificate)
-        self.server = self.run(asyncio.start_server(self.serve, "127.0.0.1", self.port, ssl=context))
+        self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self.context.load_cert_chain(certificate)
+        self.start()
+
+    def start(self):
+        """Listen, on the same port as before."""
+        self.server = self.run(asyncio.start_server(self.serve, "127.0.0.1", self.port, ssl=self.context))
         self.port = self.server.sockets[0].getsockname()[1]
 
     def stop(self):
@@ -110,8 +118,10 @@ class RbsServer:
         await asyncio.sleep(self.delay)
         target, headers = urlsplit(request.target.decode()), dict(request.headers)
         path, query = unquote(target.path).removeprefix("/api2/json/"), dict(parse_qsl(target.query))
-        method = request.method.decode()
+        method, function = request.method.decode(), path.rpartition("/")[2]
         self.requests.append((method, path))
+        if function == self.cut_at:
+            return None
         try:
             owner = self.authenticate(headers.get(b"authorization", b"").decode())
             if path in PROTOCOLS:
@@ -122,7 +132,8 @@ class RbsServer:
                 writer.write(protocol.send(answer))
                 return await self.serve_session(reader, writer, session, protocol.trailing_data[0])
             values = query | (json.loads(body) if body else {})
-            status, content = 200, json.dumps({"data": self.call(method, path, values, owner)}).encode()
+            content = json.dumps({"data": self.call(method, path, values, owner)}).encode()
+            status, content = 200, self.change_content(function, content)
             if self.is_answer_lost and method != "GET":
                 return None
         except Refused as error:
@@ -131,6 +142,9 @@ class RbsServer:
         writer.write(protocol.send(h11.Response(status_code=status, headers=length)))
         writer.write(protocol.send(h11.Data(content)) + protocol.send(h11.EndOfMessage()))
         await writer.drain()
+
+    def change_content(self, function, content):
+        return self.changes[function](content) if function in self.changes else content
 
     # --- rules
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote, urlencode
 
-from worker.backups.rbs.errors import ServerFailed, make_refusal
+from worker.backups.rbs.errors import ServerFailed, expect_shape, make_refusal
 from worker.backups.rbs.http1 import SWITCHING_PROTOCOLS, send_request
 from worker.backups.rbs.http2 import JSON, Http2Connection
 from worker.backups.rbs.snapshots import MANIFEST_BLOB, Snapshot, SnapshotState, build_group_parameters
@@ -63,10 +63,8 @@ class Api:
             answer = send_request(connection, method, target, headers, body)
         if answer.status != 200:
             raise make_refusal(path, answer.status, answer.body)
-        try:
+        with expect_shape(path):
             return json.loads(answer.body)["data"]
-        except (ValueError, KeyError, TypeError) as error:
-            raise ServerFailed(path, "its answer is not as expected") from error
 
     def upgrade(self, kind: str, snapshot: Snapshot) -> Http2Connection:
         """Return a connection of the backup or reader protocol for a snapshot."""
@@ -90,17 +88,14 @@ class Api:
             if error.status not in NOT_FOUND_STATUSES or self.has_group(namespace, group):
                 raise
             return {}
-        states = {}
-        for row in rows:
-            if MANIFEST_BLOB in (get_name(file) for file in row["files"]):
-                verification = (row.get("verification") or {}).get("state")
-                states[row["backup-time"]] = SnapshotState(bool(row.get("protected")), verification)
-        return states
+        with expect_shape("the list of snapshots"):
+            return {row["backup-time"]: read_state(row) for row in rows if is_complete(row)}
 
     def has_group(self, namespace: str, group: str) -> bool:
         parameters = {"ns": namespace} if namespace else {}
         groups = self.call("GET", f"{self.store_path}/groups", parameters)
-        return any(row["backup-id"] == group for row in groups)
+        with expect_shape("the list of groups"):
+            return any(row["backup-id"] == group for row in groups)
 
     def delete(self, snapshot: Snapshot) -> None:
         self.call("DELETE", f"{self.store_path}/snapshots", snapshot.parameters)
@@ -115,7 +110,9 @@ class Api:
     # --- what a check of the destination asks
 
     def get_version(self) -> str:
-        return str(self.call("GET", "version")["version"])
+        answer = self.call("GET", "version")
+        with expect_shape("its version"):
+            return str(answer["version"])
 
     def list_groups(self) -> list[dict[str, Any]]:
         """Return the groups of the namespace. Raises `ServerFailed` without the datastore or the namespace."""
@@ -126,12 +123,23 @@ class Api:
         """Return what the token may do in the namespace."""
         path = "/".join(filter(None, ("/datastore", self.server.datastore, self.server.namespace)))
         permissions = self.call("GET", "access/permissions", {"path": path})
-        return set(permissions.get(path, {}))
+        with expect_shape("the permissions of the token"):
+            return set(permissions.get(path, {}))
 
     def get_sizes(self) -> dict[str, int]:
         """Return the size of the datastore and what is free, in bytes."""
         status = self.call("GET", f"{self.store_path}/status")
-        return {"capacity": status["total"], "free": status["avail"]}
+        with expect_shape("the status of the datastore"):
+            return {"capacity": status["total"], "free": status["avail"]}
+
+
+def is_complete(row: Mapping[str, Any]) -> bool:
+    """Return whether the listed snapshot was finished."""
+    return MANIFEST_BLOB in map(get_name, row["files"])
+
+
+def read_state(row: Mapping[str, Any]) -> SnapshotState:
+    return SnapshotState(bool(row.get("protected")), (row.get("verification") or {}).get("state"))
 
 
 def get_name(file: Any) -> str:

@@ -1,5 +1,8 @@
 """Errors of a remote backup server. Their texts are for operators."""
 
+import contextlib
+from collections.abc import Iterator
+
 from worker.backups.errors import TargetFailed
 
 MAX_SERVER_TEXT = 200
@@ -24,3 +27,12 @@ def make_refusal(action: str, status: int, body: bytes) -> ServerFailed:
     """Return the error of an answer that is not a success, with the text that the server sent."""
     text = "".join(character for character in body.decode(errors="replace") if character.isprintable())
     return ServerFailed(action, f"{status} {text[:MAX_SERVER_TEXT]}".strip(), status)
+
+
+@contextlib.contextmanager
+def expect_shape(action: str) -> Iterator[None]:
+    """Raise `ServerFailed` when what the server answered has another shape than the code in the block expects."""
+    try:
+        yield
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ServerFailed(action, "its answer is not as expected") from error

@@ -14,7 +14,7 @@ from h2.events import ConnectionTerminated, DataReceived, Event, ResponseReceive
 from h2.exceptions import ProtocolError
 from h2.settings import SettingCodes
 
-from worker.backups.rbs.errors import ServerFailed, make_refusal
+from worker.backups.rbs.errors import ServerFailed, expect_shape, make_refusal
 from worker.backups.rbs.tls import describe_error
 
 READ_BYTES = 256 * 1024
@@ -51,7 +51,9 @@ class Http2Connection:
 
     def post(self, path: str, **parameters: Any) -> Any:
         """Call a function of the server; return what it returns."""
-        return json.loads(self.request("POST", path, parameters))["data"]
+        answer = self.request("POST", path, parameters)
+        with expect_shape(path):
+            return json.loads(answer)["data"]
 
     def put(self, path: str, values: Mapping[str, Any]) -> None:
         self.request("PUT", path, {}, json.dumps(values, separators=(",", ":")).encode(), JSON)
