@@ -4,7 +4,7 @@ A failed backup leaves no snapshot, a failed restore leaves the guest as it was,
 server has deleted it, and nothing is missing because the server does not answer. After the fault everything works.
 """
 
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import partial
 
 import pytest
@@ -14,11 +14,13 @@ from panel.models import BackupRepository, InstanceBackup, Task
 from panel.services import backup_repositories
 from tests.instance_backups.rbs_destination import destination, restore, run_comparison  # noqa: F401  (fixtures)
 from tests.support.rbs_server import rbs_server  # noqa: F401  (fixture)
+from tests.support.waiting import wait_until
 from tests.support.worker_faults import WorkerKilled, requeue_to_new_worker
 from worker.backups.rbs.api import Api
 from worker.engine import runner
 from worker.nodes.base import Power
 from worker.tasks import rbs_stores
+from worker.tasks.instance_backups import reconcile_deletions
 
 TIMEOUT_SECONDS, DELAY_SECONDS = 0.3, 0.6
 BACKUP_FUNCTIONS = (
@@ -133,6 +135,79 @@ def test_failed_restore_leaves_the_guest_as_it_was(api_as, back_up, guest, machi
 
 def list_disks(node):
     return {(row["pool"], row["name"]) for row in node.state.rows("SELECT pool, name FROM disks")}
+
+
+@pytest.mark.parametrize("kind", SERVER_FAULTS)
+def test_deletion_that_cannot_begin_releases_the_claim(api_as, back_up, find_backup, path, rbs_server, fault, kind):
+    """Nothing was asked of the server that could have changed it."""
+    backup = back_up()
+    with fault(kind):
+        answer = api_as("owner", "DELETE", f"{path}/backup/{backup['id']}")
+    assert (answer.status_code, answer.json["reason"]) == (422, "delete_not_dispatched")
+    assert find_backup(backup).delete_claimed_at is None
+    assert len(rbs_server.datastore.snapshots) == 1
+    assert api_as("owner", "DELETE", f"{path}/backup/{backup['id']}").status_code == 200
+    assert (find_backup(backup), rbs_server.datastore.snapshots) == (None, {})
+
+
+@pytest.mark.parametrize(("kind", "is_deleted"), [("gone", False), ("fingerprint", False), ("slow", True)])
+def test_deletion_without_outcome_stays_claimed(
+    api_as, back_up, find_backup, path, rbs_server, fault, monkeypatch, kind, is_deleted
+):
+    """The fault is met at the deletion itself. Whether the snapshot is gone is found out when it is over."""
+    backup, real, faults = back_up(), Api.delete, ExitStack()
+
+    def delete_with_fault(api, snapshot):
+        faults.enter_context(fault(kind))
+        real(api, snapshot)
+
+    with faults:
+        monkeypatch.setattr(Api, "delete", delete_with_fault)
+        answer = api_as("owner", "DELETE", f"{path}/backup/{backup['id']}")
+        assert (answer.status_code, answer.json["reason"]) == (503, "delete_dispatch_unconfirmed")
+        reconcile_deletions()
+        assert find_backup(backup).delete_claimed_at
+        wait_until(lambda: len(rbs_server.datastore.snapshots) == (not is_deleted), "the server")
+    reconcile_deletions()
+    assert (find_backup(backup) is None) is is_deleted
+    assert is_deleted or find_backup(backup).delete_claimed_at is None
+
+
+def test_snapshot_that_the_server_did_not_delete_keeps_its_backup(
+    api_as, back_up, find_backup, path, rbs_server, monkeypatch
+):
+    """The server reports success, and still lists the snapshot."""
+    backup = back_up()
+    monkeypatch.setattr(rbs_server.datastore, "delete", lambda key: None)
+    answer = api_as("owner", "DELETE", f"{path}/backup/{backup['id']}")
+    assert (answer.status_code, answer.json["reason"]) == (422, "delete_not_dispatched")
+    assert find_backup(backup).delete_claimed_at is None
+
+
+def test_worker_killed_around_the_deletion_of_a_snapshot(
+    api_as, path, back_up, no_workers, find_backup, monkeypatch, rbs_server
+):
+    """The next attempt deletes the snapshot, or finds that it is gone."""
+    real = Api.delete
+
+    def die_before(api, snapshot):
+        raise WorkerKilled
+
+    def die_after(api, snapshot):
+        real(api, snapshot)
+        raise WorkerKilled
+
+    for die in (die_before, die_after):
+        backup = back_up()
+        api_as("owner", "DELETE", f"{path}/backup/{backup['id']}")
+        task = session.query(Task).filter_by(kind="backup_delete", status="queued").one()
+        with monkeypatch.context() as patched:
+            patched.setattr(Api, "delete", die)
+            with pytest.raises(WorkerKilled):
+                runner.run(task.id, "first worker")
+        session.rollback()
+        assert requeue_to_new_worker(task).status == "completed"
+        assert (find_backup(backup), rbs_server.datastore.snapshots) == (None, {})
 
 
 def test_failed_comparison_marks_nothing_as_missing(back_up, run_comparison, fault):

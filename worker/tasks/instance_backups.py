@@ -183,19 +183,27 @@ def delete(work):
     if backup.is_recovered:
         return instance_backups.confirm_deletion(backup)
     work.step(message("Connecting to the storage"), 10)
+    is_on_rbs = backup.is_on_rbs
     with open_repository(backup.repository) as repository:
-        backup = instance_backups.find_by_id(work.task.resource_id)
-        backup.delete_dispatched_at = clock.now()
-        work.step(message("Deleting the backup"), 50)
-        try:
-            with translated_errors():
-                repository.delete_point(backup.id)
-        except StorageFailed:
-            if has_point(repository, work.task.resource_id):
-                instance_backups.find_by_id(work.task.resource_id).delete_dispatched_at = None
-                session.commit()
-            raise
+        if is_on_rbs:
+            repository.has_point(work.task.resource_id)  # opening it sent nothing; this fails before the dispatch
+        delete_point(work, repository)
     instance_backups.confirm_deletion(instance_backups.find_by_id(work.task.resource_id))
+
+
+def delete_point(work, repository):
+    """Delete the point. After a failure the backup counts as dispatched unless the destination still has the point."""
+    backup = instance_backups.find_by_id(work.task.resource_id)
+    backup.delete_dispatched_at = clock.now()
+    work.step(message("Deleting the backup"), 50)
+    try:
+        with translated_errors():
+            repository.delete_point(backup.id)
+    except StorageFailed:
+        if has_point(repository, work.task.resource_id):
+            instance_backups.find_by_id(work.task.resource_id).delete_dispatched_at = None
+            session.commit()
+        raise
 
 
 def has_point(repository, point):

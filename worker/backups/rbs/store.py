@@ -82,6 +82,9 @@ class RbsStore(PointStore):
         except ServerFailed as error:
             if error.status not in NOT_FOUND_STATUSES or self.has_point(point):
                 raise
+        else:
+            if self.has_point(point):
+                raise ServerFailed("a deletion", "it still has the snapshot")
 
     def set_protected(self, point: str, protected: bool) -> None:
         if snapshot := self.snapshots.find(point):
