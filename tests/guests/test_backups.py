@@ -5,10 +5,12 @@ import io
 import tarfile
 import urllib.error
 import urllib.request
+from functools import partial
 from urllib.parse import quote
 
 import pytest
 
+from tests.guests import lab_backups
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.guest
@@ -29,26 +31,14 @@ def guest(lab):
 @pytest.fixture(scope="module")
 def back_up(lab, guest, tmp_path_factory):
     """Return a function that backs up the guest and returns the row of the backup."""
-    config = {"path": str(tmp_path_factory.mktemp("backups"))}
-    lab.call_admin("POST", "/hypervisor/backup-storages", {"name": "local", "storage_type": "local", "config": config})
-    path = f"/api/instance/{guest['id']}/backups"
-
-    def request(**body):
-        lab.call("POST", path, {"backup_type": "incremental", **body})
-        wait_until(lambda: lab.call("GET", path)["data"][0]["status"] != "creating", "the backup")
-        row = lab.call("GET", path)["data"][0]
-        assert row["status"] == "complete", row["error"]
-        return row
-
-    return request
+    lab_backups.add_destination(lab, tmp_path_factory.mktemp("backups"))
+    return partial(lab_backups.back_up, lab, guest)
 
 
 def test_running_guest_is_restored_from_full_and_incremental_backup(lab, guest, back_up):
     ip, path = guest["primary_public_ip"]["ip"], f"/api/instance/{guest['id']}"
     run = lambda command: lab.ssh(ip, command).strip()  # noqa: E731
-    restore = lambda backup: lab.wait_for_task(  # noqa: E731
-        lab.call("POST", f"{path}/backup/{backup['id']}/restore", {})["task_id"]
-    )
+    restore = partial(lab_backups.restore, lab, guest)
     run("echo one > /root/file; dd if=/dev/urandom of=/root/random bs=1M count=8 2>/dev/null; sync")
     checksum = run("sha256sum < /root/random")
     first = back_up()
