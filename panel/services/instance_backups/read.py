@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any
 
 from sqlalchemy import ColumnElement, Select, UnaryExpression, exists, or_, select
-from sqlalchemy.orm import contains_eager, joinedload, selectinload
+from sqlalchemy.orm import joinedload, selectinload
 
 from panel.core import jobs
 from panel.core.db import on_commit, session
@@ -37,16 +37,12 @@ def select_of_instances(account: Access | Account | None) -> Select[InstanceBack
 def select_backups(account: Access | Account | None) -> Select[InstanceBackup]:
     """Select backups, also of volumes, with what their rows show; with an account its own, without those of
     appliances."""
-    query = (
-        select(InstanceBackup)
-        .outerjoin(InstanceBackup.instance)
-        .options(
-            contains_eager(InstanceBackup.instance).load_only(Instance.display_name, Instance.hostname),
-            joinedload(InstanceBackup.volume).load_only(Volume.name, Volume.status),
-            joinedload(InstanceBackup.destination),
-            selectinload(InstanceBackup.copies).joinedload(BackupCopy.destination),
-            joinedload(InstanceBackup.delete_task).load_only(Task.status),
-        )
+    query = select(InstanceBackup).options(
+        joinedload(InstanceBackup.instance).load_only(Instance.display_name, Instance.hostname),
+        joinedload(InstanceBackup.volume).load_only(Volume.name, Volume.status),
+        joinedload(InstanceBackup.destination),
+        selectinload(InstanceBackup.copies).joinedload(BackupCopy.destination),
+        joinedload(InstanceBackup.delete_task).load_only(Task.status),
     )
     if account is None:
         return query.options(joinedload(InstanceBackup.account))
@@ -84,10 +80,12 @@ def match_text(text: str) -> ColumnElement[bool]:
         InstanceBackup.description,
         InstanceBackup.recorded_name,
         InstanceBackup.recorded_hostname,
-        Instance.display_name,
-        Instance.hostname,
     )
-    return or_(*(column.icontains(text, autoescape=True) for column in columns))
+    instance_columns = Instance.display_name, Instance.hostname
+    return or_(
+        *(column.icontains(text, autoescape=True) for column in columns),
+        InstanceBackup.instance.has(or_(*(column.icontains(text, autoescape=True) for column in instance_columns))),
+    )
 
 
 def match_verification(result: str) -> ColumnElement[bool]:
