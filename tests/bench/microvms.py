@@ -56,7 +56,8 @@ def bench(report):
                 few = Site(Path(directory) / f"{name}-few", few_url, redis_url, FEW_ENDED)
                 many = Site(Path(directory) / f"{name}-many", many_url, redis_url, MANY_ENDED)
                 with rows.PanelServer(few.config) as few_port, rows.PanelServer(many.config) as many_port:
-                    measure_lists(report, name, (few, few_port), (many, many_port))
+                    label = f"{{}}, {name}, beside a million ended ones against a thousand"
+                    measure_lists(report, label, (few, few_port), (many, many_port), ROUNDS)
         measure_streams(report, Path(directory), redis_url)
 
 
@@ -134,19 +135,20 @@ def sign_in(port):
     return "; ".join(cookies)
 
 
-def measure_lists(report, name, few, many):
+def measure_lists(report, label, few, many, rounds):
+    """Request the lists of two installations with their ports in turn, and compare the medians."""
     requests = [(port, site.build_requests(port)) for site, port in (few, many)]
     for what in requests[0][1]:
         connections = [(http.client.HTTPConnection("127.0.0.1", port), of[what]) for port, of in requests]
         times = ([], [])
-        for round_ in range(ROUNDS + 20):
+        for round_ in range(rounds + 20):
             for (connection, (path, headers)), own in zip(connections, times, strict=True):
                 seconds = time_request(connection, path, headers)
                 if round_ >= 20:
                     own.append(seconds)
         medians = [statistics.median(own) for own in times]
-        print(f"  {what}, {name}: {1000 * medians[0]:.1f} ms, {1000 * medians[1]:.1f} ms", flush=True)
-        report(f"{what}, {name}, beside a million ended ones against a thousand", medians[1] / medians[0], 1.3)
+        print(f"  {what}: {1000 * medians[0]:.1f} ms, {1000 * medians[1]:.1f} ms", flush=True)
+        report(label.format(what), medians[1] / medians[0], 1.3)
 
 
 def time_request(connection, path, headers=()):

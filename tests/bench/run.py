@@ -22,6 +22,8 @@ BENCHMARK_NAMES = (
     "sandboxes",
     "microvms",
     "backups",
+    "backup_list",
+    "backup_latency",
 )
 
 

@@ -24,6 +24,7 @@ LAST_LINES = {
     "metrics": "small curves of 100",
     "mux": "16 MiB read by the host, against a socket pair",
     "backups": "memory of a job",
+    "backup_list": "the page of backups",
     "microvms": "/healthz with 16 open streams",
 }
 """Text of the last line of each benchmark that boots no guest."""
@@ -55,12 +56,18 @@ def test_benchmarks_without_guest_run():
 
 def test_all_benchmarks_are_tested():
     """`sandboxes` boots too many guests for each run of the tests; tests/guests/test_sandbox.py does its steps."""
-    assert {*LAST_LINES, "deploy", "sandboxes"} == set(run.BENCHMARK_NAMES)
+    assert {*LAST_LINES, "deploy", "backup_latency", "sandboxes"} == set(run.BENCHMARK_NAMES)
 
 
 @pytest.mark.guest
 def test_deploy_benchmark_runs():
     assert "create to the first SSH answer" in run_quick_benchmark("deploy")
+
+
+@pytest.mark.guest
+@pytest.mark.slow_proof("backups")
+def test_backup_latency_benchmark_runs():
+    assert "writes of a guest during a backup" in run_quick_benchmark("backup_latency")
 
 
 def test_bare_database_stores_lists_and_objects(tmp_path):
