@@ -20,7 +20,7 @@ SCHEDULE_MARGIN = timedelta(seconds=30)
 @pytest.fixture
 def instance(lab, tmp_path):
     """An instance with a file and a name that is typed to restore it. A restore gives it other disks."""
-    lab_backups.add_destination(lab, tmp_path / "backups")
+    lab_backups.add_destination(lab, tmp_path / "backups", "flow")
     instance = lab.create(display_name="Shop", hostname="shop.example.com")
     lab.install(instance, ssh_keys=[lab.key_id])
     lab.wait_until_booted(instance)

@@ -3,9 +3,9 @@
 from tests.support.waiting import wait_until
 
 
-def add_destination(lab, folder):
+def add_destination(lab, folder, name="local"):
     """Add a directory in which all instances are backed up."""
-    body = {"name": "local", "storage_type": "local", "config": {"path": str(folder)}}
+    body = {"name": name, "storage_type": "local", "config": {"path": str(folder)}}
     lab.call_admin("POST", "/hypervisor/backup-storages", body)
 
 
