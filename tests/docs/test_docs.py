@@ -107,7 +107,7 @@ def test_document_servers_ignore_the_host_header(app, api_as):
             assert server["url"] == app.extensions["config"].public_url
 
 
-def test_documented_paths_exist(app, api_as):
+def test_documented_paths_exist(app, api_as, unlimited_rates):
     """DOC-11: without a token every operation answers 401 or 403, and none 404 or 405."""
     for surface, status in (("USER", 401), ("ADMIN", 403)):
         for method, path, _ in find_operations(app, surface):
