@@ -23,7 +23,7 @@ from panel.schemas.installation_backups import MIN_PASSPHRASE_LENGTH, Installati
 from panel.services.backup_destination_settings import merge_settings
 from panel.services.backup_destinations import ARCHIVE_FOLDER
 from worker.backups import archives
-from worker.backups.errors import StoreError
+from worker.backups.errors import ObjectNotFound, StoreError
 from worker.tasks.backup_targets import build_target
 
 passphrase_file = click.option(
@@ -32,6 +32,7 @@ passphrase_file = click.option(
     help="File with the passphrase (- for standard input). Without it you are prompted.",
 )
 LATEST_ARCHIVE = "latest"
+MISSING_PLACE_MESSAGE = "The destination has no archives. Check its settings, and that its disk is mounted."
 NEW_FILE = click.Path(path_type=Path, dir_okay=False)
 BACKUP_FILE = click.Path(path_type=Path, dir_okay=False, exists=True)
 
@@ -115,7 +116,7 @@ def listing(destination):
     database.
     """
     with report_store_errors():
-        target = open_destination(destination)
+        target = open_archives(destination)
         for name in archives.list_names(target):
             manifest = archives.read_manifest(target, name)
             click.echo("  ".join((manifest.created_at, str(manifest.size), manifest.version, name)))
@@ -133,7 +134,7 @@ def fetch(destination, archive, file):
     if file.exists():
         raise Problem(f"{file} exists already. Name a new file.")
     with report_file_errors(), report_store_errors():
-        target = open_destination(destination)
+        target = open_archives(destination)
         names = list(archives.list_names(target))
         name = names[-1] if archive == LATEST_ARCHIVE and names else archive
         if name not in names:
@@ -155,6 +156,18 @@ def report_store_errors():
         yield
     except StoreError as error:
         raise click.ClickException(str(error)) from None
+
+
+def open_archives(file):
+    """Return the place of archives in the destination. Raise Problem when there is none."""
+    target = open_destination(file)
+    try:
+        archives.ensure_place(target)
+    except StoreError as error:
+        if isinstance(error.__cause__, ObjectNotFound):
+            raise Problem(MISSING_PLACE_MESSAGE) from None
+        raise
+    return target
 
 
 def open_destination(file):

@@ -54,7 +54,7 @@ InstallationDestinationPatch = Patch.from_dict(
 
 class InstallationDestinationOut(BackupDestinationOut):
     class Meta:
-        exclude = ("bandwidth_limit", "all_hypervisors", "hypervisor_ids")
+        exclude = ("bandwidth_limit", "all_hypervisors", "hypervisor_ids", "copy_to_id", "copy_retention_days")
 
 
 class InstallationBackupOut(Out):

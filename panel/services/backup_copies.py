@@ -42,6 +42,9 @@ COPIED_VALUES = (
     "consistency",
     "chain_reason",
     "size",
+    "parent_backup_id",
+    "policy_id",
+    "managed_group_id",
 )
 """Columns that a backup's row has again when it is recovered from a copy."""
 

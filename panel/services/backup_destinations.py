@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import Select, exists, func, or_, select
 from sqlalchemy import delete as delete_rows
 from sqlalchemy.exc import IntegrityError
-from sqlalchemy.orm import joinedload, selectinload
+from sqlalchemy.orm import aliased, joinedload, selectinload
 
 from panel.core import jobs
 from panel.core.db import on_commit, session
@@ -109,9 +109,19 @@ def select_for_hypervisor(hypervisor: Hypervisor) -> Select[BackupDestination]:
     return query.order_by(BackupDestination.all_hypervisors, BackupDestination.id)
 
 
+def select_default_for_hypervisor(hypervisor: Hypervisor) -> Select[BackupDestination]:
+    """Select the enabled destinations to which backups of this hypervisor go unless another one is chosen, the first
+    of them first. One that has copies of other destinations' backups is left out, unless its own backups are copied too
+    or it was assigned to the hypervisor."""
+    source = aliased(BackupDestination)
+    has_copies = exists().where(source.copy_to_id == BackupDestination.id)
+    is_default = or_(~BackupDestination.all_hypervisors, BackupDestination.copy_to_id.is_not(None), ~has_copies)
+    return select_for_hypervisor(hypervisor).where(BackupDestination.enabled, is_default)
+
+
 def find_for_hypervisor(hypervisor: Hypervisor) -> BackupDestination | None:
     """Return the destination of new backups of this hypervisor, or None."""
-    return session.scalar(select_for_hypervisor(hypervisor).where(BackupDestination.enabled).limit(1))
+    return session.scalar(select_default_for_hypervisor(hypervisor).limit(1))
 
 
 def get(

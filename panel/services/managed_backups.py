@@ -16,7 +16,6 @@ from sqlalchemy.exc import IntegrityError
 from panel.core import clock
 from panel.core.db import session, with_lock
 from panel.models import (
-    BackupDestination,
     BackupPolicy,
     BackupRepository,
     HypervisorGroup,
@@ -136,9 +135,5 @@ def meter(row: ManagedBackupUsage, price: Decimal) -> None:
 
 def make_name(row: ManagedBackupUsage) -> str:
     """Return what customers see: the names of location and destination."""
-    query = select(HypervisorGroup.display_name, BackupDestination.name).where(
-        HypervisorGroup.id == row.group_id,
-        BackupRepository.id == row.repository_id,
-        BackupDestination.id == BackupRepository.destination_id,
-    )
-    return ", ".join(session.execute(query).one())
+    group = session.get_one(HypervisorGroup, row.group_id)
+    return f"{group.display_name}, {session.get_one(BackupRepository, row.repository_id).destination.name}"

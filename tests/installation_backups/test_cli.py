@@ -10,6 +10,7 @@ from panel.core import context
 from panel.core.errors import Problem
 from tests.installation_backups.archive_command import run
 from tests.installation_backups.routes import PASSPHRASE
+from worker.backups import archives
 from worker.backups.targets import LocalTarget
 
 
@@ -22,7 +23,9 @@ def description(tmp_path, folder):
 
 
 def test_archives_are_listed_and_fetched(back_up, destination, description, tmp_path, folder):
-    assert run("list", description) == (0, "")
+    assert run("list", description) == (1, backup_command.MISSING_PLACE_MESSAGE), (
+        "a disk that is not mounted looks like this, too"
+    )
     runs = [back_up(), back_up()]
     code, output = run("list", description)
     lines = [line.split("  ") for line in output.splitlines()]
@@ -42,7 +45,9 @@ def test_archives_are_listed_and_fetched(back_up, destination, description, tmp_
 
 
 def test_incomplete_archive_is_neither_listed_nor_fetched(description, folder, tmp_path):
-    LocalTarget(folder / "installation").put("archives/run/attempt/part-00000", b"content")
+    target = LocalTarget(folder / "installation")
+    archives.mark_place(target)
+    target.put("archives/run/attempt/part-00000", b"content")
     assert run("list", description) == (0, "")
     for archive in ("latest", "run/attempt"):
         code, output = run("fetch", description, archive, tmp_path / "file")

@@ -7,8 +7,8 @@ import pytest
 
 from panel.core import clock
 from panel.core.db import session
-from panel.models import BackupCopy, BackupRepository, InstanceBackup, Task
-from panel.services import backup_copies, backup_destinations
+from panel.models import BackupCopy, BackupRepository, BackupRestoreTest, InstanceBackup, Task
+from panel.services import backup_copies, backup_destinations, backup_restore_tests
 from tests.support.worker_faults import WorkerKilled, requeue_to_new_worker
 from worker.backups.errors import TargetFailed
 from worker.backups.garbage import GRACE_SECONDS
@@ -16,6 +16,7 @@ from worker.backups.targets import LocalTarget
 from worker.engine import runner
 from worker.tasks import backup_copies as copy_tasks
 from worker.tasks import backup_repositories, backup_verification
+from worker.tasks import backup_restore_tests as restore_test_tasks
 
 COPIES = "/api/v1/backup-copies"
 
@@ -168,7 +169,8 @@ def test_restore_reads_the_copy_when_the_first_destination_is_gone(
     assert session.query(Task).filter_by(kind="backup_image").one().status == "completed", answer.text
 
 
-def test_restore_reads_damaged_chunks_from_the_copy(second, folder, back_up, restore, guest):
+def test_restore_reads_damaged_chunks_from_the_copy(api_as, second, folder, back_up, restore, guest, find_backup):
+    """The damage is recorded: the repository is verified, and the next backup stores the chunks again."""
     guest.write("before")
     backup = back_up()
     for pack in list_stored(folder, "packs"):
@@ -176,6 +178,32 @@ def test_restore_reads_damaged_chunks_from_the_copy(second, folder, back_up, res
     guest.write("after")
     assert restore(backup).status == "completed"
     assert guest.read() == "before"
+    assert session.query(Task).filter_by(kind="backup_verify").one().status == "completed"
+    assert find_backup(backup).damaged
+    assert not find_backup(back_up()).damaged
+
+
+def test_restore_test_reads_the_copy(second, folder, back_up, find_backup, run_tasks, monkeypatch):
+    backup = back_up()
+    shutil.rmtree(folder)
+    row = backup_restore_tests.start(find_backup(backup), actor="test")
+    session.commit()
+    monkeypatch.setattr(restore_test_tasks, "POLL_SECONDS", 0)
+    run_tasks()
+    assert session.get(BackupRestoreTest, row.id, populate_existing=True).status == "passed"
+
+
+def test_destination_with_copies_is_no_default(api_as, second, destination, back_up, path):
+    """Its backups would have no copy and could be deleted. It can still be chosen or assigned."""
+    second.all_hypervisors = True
+    second.created_at, destination.created_at = destination.created_at, second.created_at
+    destination.enabled = False
+    session.commit()
+    answer = api_as("owner", "POST", f"{path}/backups")
+    assert (answer.status_code, answer.json["reason"]) == (409, "no_backup_destination")
+    destination.enabled = True
+    session.commit()
+    assert back_up()["destination_name"] == destination.name
 
 
 def test_missing_backup_with_a_copy_stays_visible(api_as, second, folder, back_up, find_backup, restore, guest):
@@ -190,6 +218,14 @@ def test_missing_backup_with_a_copy_stays_visible(api_as, second, folder, back_u
     session.query(BackupCopy).one().status = "failed"
     session.commit()
     assert api_as("owner", "GET", f"/api/backup/{backup['id']}").status_code == 404
+
+
+def test_recovered_backup_has_its_predecessor(api_as, second, back_up, find_backup, path):
+    first, backup = back_up(), back_up(backup_type="incremental")
+    copy = session.query(BackupCopy).filter_by(backup_id=backup["id"]).one()
+    assert api_as("owner", "DELETE", f"{path}/backup/{backup['id']}").status_code == 200
+    assert api_as("admin", "POST", f"/api/v1/backup-copy/{copy.id}/recover").status_code == 200
+    assert find_backup(backup).parent_backup_id == first["id"]
 
 
 def test_deleted_backup_is_recovered_from_its_copy(

@@ -61,6 +61,8 @@ class Repository(PointStore):
         """Opens a copy of this repository, from which chunks are read that cannot be read here."""
         self.is_target_failed = False
         """Whether a chunk was read from the copy because the target failed. Then all are."""
+        self.has_found_damage = False
+        """Whether a chunk that was read here is damaged."""
         self.refresh()
 
     @classmethod
@@ -171,16 +173,20 @@ class Repository(PointStore):
 
     def read_chunks(self, names: Sequence[bytes]) -> list[bytes]:
         """Return the contents of chunks, in the order of the names. Raises `Damaged`."""
-        if self.open_copy is None:
-            return self.read_own_chunks(names)
         if not self.is_target_failed:
             try:
                 return self.read_own_chunks(names)
             except Damaged:
+                self.has_found_damage = True
+                if self.open_copy is None:
+                    raise
                 log.warning("chunks are read from a copy, because they are damaged")
             except TargetFailed as error:
+                if self.open_copy is None:
+                    raise
                 log.warning("chunks are read from a copy: %s", error)
                 self.is_target_failed = True
+        assert self.open_copy
         return self.open_copy().read_chunks(names)
 
     def read_own_chunks(self, names: Sequence[bytes]) -> list[bytes]:

@@ -84,6 +84,7 @@ def open_target(options: argparse.Namespace) -> Target:
 
 def write_raw_image(repository: Repository, disk: DiskEntry, path: Path) -> None:
     """Write the disk to a sparse file or a block device, which must be blank."""
+    is_new = not path.exists()
     handle = os.open(path, os.O_WRONLY | os.O_CREAT, 0o600)
     try:
         if path.is_file():
@@ -95,6 +96,10 @@ def write_raw_image(repository: Repository, disk: DiskEntry, path: Path) -> None
                 written = os.pwrite(handle, remaining, offset)
                 offset, remaining = offset + written, remaining[written:]
         os.fsync(handle)
+    except BaseException:
+        if is_new:
+            path.unlink()
+        raise
     finally:
         os.close(handle)
 

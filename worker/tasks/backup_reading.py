@@ -5,9 +5,12 @@ from contextlib import ExitStack, contextmanager
 
 import structlog
 
+from panel.core.db import session
 from panel.core.errors import Invalid
 from panel.core.messages import message
-from panel.services import backup_copies, instance_backups
+from panel.models import BackupRepository
+from panel.services import backup_copies, backup_verification, instance_backups
+from worker.backups.repository import Repository
 from worker.tasks.backup_repositories import StorageFailed, open_repository, prepare_opening, translated_errors
 from worker.tasks.instance_backups import find_manifest
 
@@ -18,7 +21,7 @@ log = structlog.get_logger()
 def open_backup(backup):
     """Yield the store and the manifest of a backup. When its own storage is not available or does not have it, these
     are its copy's; and what the storage cannot give back is read from the copy."""
-    backup_id, copy = backup.id, backup_copies.find_readable(backup)
+    backup_id, repository_id, copy = backup.id, backup.repository_id, backup_copies.find_readable(backup)
     open_copy = prepare_opening(copy.repository) if copy else None
     is_absent = backup.missing_confirmed_at is not None or backup.destination.status == "unavailable"
     with ExitStack() as stack, translated_errors():
@@ -35,11 +38,27 @@ def open_backup(backup):
         if manifest is not None and copy is not None:
             store.open_copy = build_copy_opener(stack, open_copy)
         elif copy is not None:
-            store = stack.enter_context(open_repository(find_copy_repository(backup_id)))
+            repository = find_copy_repository(backup_id)
+            repository_id, store = repository.id, stack.enter_context(open_repository(repository))
             manifest = find_manifest(store, backup_id)
         if manifest is None:
             raise Invalid(message("The storage does not have the backup any more."), reason="backup_missing")
-        yield store, manifest
+        try:
+            yield store, manifest
+        except BaseException:
+            session.rollback()
+            raise
+        finally:
+            if isinstance(store, Repository) and store.has_found_damage:
+                request_verification(repository_id)
+
+
+def request_verification(repository_id):
+    """Have all chunks of the repository checked. Damaged backups are marked, and new ones store the chunks again."""
+    repository = session.get(BackupRepository, repository_id)
+    if repository is not None:
+        backup_verification.enqueue(repository, is_complete=True)
+        session.commit()
 
 
 def find_copy_repository(backup_id):

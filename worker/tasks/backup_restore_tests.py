@@ -15,8 +15,8 @@ from worker.engine.registry import periodic, task_handler
 from worker.engine.runner import roll_back
 from worker.nodes import base
 from worker.nodes.base import AgentUnavailable, Machine, Refused
-from worker.tasks.backup_repositories import StorageFailed, open_repository, translated_errors
-from worker.tasks.instance_backups import find_manifest
+from worker.tasks.backup_reading import open_backup
+from worker.tasks.backup_repositories import StorageFailed, translated_errors
 
 AGENT_SECONDS, SCREEN_SECONDS = 600, 180
 """How long to wait for a guest whose agent answered during the backup, and for the screen of any other."""
@@ -99,10 +99,7 @@ def build_machine(row, instance, backup, disks):
 def write_disks(work, backup, disks):
     """Write the stored disks, and return the manifest of the backup."""
     work.step(message("Connecting to the storage"), 5)
-    with open_repository(backup.repository) as repository:
-        manifest = find_manifest(repository, backup.id)
-        if manifest is None:
-            raise Invalid(message("The storage does not have the backup any more."), reason="backup_missing")
+    with open_backup(backup) as (repository, manifest):
         for stored_name, disk in disks.items():
             work.undo("delete_disk", disk.pool, disk.name)
             work.step(message("Copying the disk"), 10)

@@ -197,7 +197,8 @@ def iter_backup_findings():
         yield AttentionItem("danger", "archive", title, text, url_for("admin_backup_copies.listing", status="failed"))
     if failed := backup_restore_tests.list_failed():
         title = ngettext("%(num)s restore test failed", "%(num)s restore tests failed", len(failed))
-        text = _("These backups could not be started: %(names)s.", names=", ".join(test.name for test in failed[:3]))
+        names = list(dict.fromkeys(test.name for test in failed))[:3]
+        text = _("Backups of these instances did not pass: %(names)s.", names=", ".join(names))
         address = url_for("admin_backup_restore_tests.listing", status="failed")
         yield AttentionItem("danger", "archive", title, text, address)
     if overdue := backup_coverage.count_overdue():

@@ -49,7 +49,7 @@ def update_plan(plan: BackupPolicy, **changes: Any) -> BackupPolicy:
     """Change a plan, and the jobs that follow it."""
     columns = resolve_storage(changes)
     changes.pop("storage", None)
-    return update(plan, **changes, **columns)
+    return refresh_destination(update(plan, **changes, **columns))
 
 
 def resolve_storage(body: dict[str, Any]) -> dict[str, Any]:
@@ -103,7 +103,14 @@ def create_job(group: HypervisorGroup, *, name: str | None = None, **body: Any) 
 
 def update_job(job: BackupPolicy, **changes: Any) -> BackupPolicy:
     """Change a job. Raise Invalid for a field that it has from its plan."""
-    return update(job, **build_columns(job, changes))
+    return refresh_destination(update(job, **build_columns(job, changes)))
+
+
+def refresh_destination(policy: BackupPolicy) -> BackupPolicy:
+    """Read the policy's destination again after its id was changed."""
+    session.flush()
+    session.expire(policy, ["destination"])
+    return policy
 
 
 def build_columns(job: BackupPolicy, body: dict[str, Any]) -> dict[str, Any]:

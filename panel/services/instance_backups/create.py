@@ -94,9 +94,11 @@ def find_open_backup(instance: Instance) -> str | None:
 
 def get_destination(hypervisor: Hypervisor, destination_id: str | None = None) -> BackupDestination:
     """Return where new backups of the hypervisor are stored: the given destination, or the first that it may use."""
-    query = backup_destinations.select_for_hypervisor(hypervisor).where(BackupDestination.enabled)
     if destination_id:
-        query = query.where(BackupDestination.id == destination_id)
+        chosen = BackupDestination.enabled, BackupDestination.id == destination_id
+        query = backup_destinations.select_for_hypervisor(hypervisor).where(*chosen)
+    else:
+        query = backup_destinations.select_default_for_hypervisor(hypervisor)
     destination = session.scalar(query.limit(1))
     if destination is None and destination_id:
         sentence = message("The hypervisor has no such enabled destination.")
