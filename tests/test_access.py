@@ -39,6 +39,8 @@ from tests.support.certificates import issue_certificate as certificate
 from tests.support.microvms import register_image
 from tests.support.operations import SURFACES, all_operations, fill_path, find_operations, find_token  # noqa: F401  (fixtures)
 
+pytestmark = pytest.mark.usefixtures("unlimited_rates")
+
 REVOKING_OPERATIONS = {"user.token.stop"}
 """Operations that revoke the impersonation token which calls them."""
 OWN_ACCOUNT_OPERATIONS = {f"user.token.{op}" for op in ("create", "update", "delete")} | {
