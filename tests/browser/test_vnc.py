@@ -12,6 +12,7 @@ from consoles import close_codes
 from panel.schemas.constants import KEYMAPS
 from tests.browser.vnc_machine import HEIGHT, WIDTH, VncMachine
 from tests.browser.vnc_site import FakePanel
+from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.browser, pytest.mark.processes]
 
@@ -37,13 +38,6 @@ def console_page(page, panel):
     expect(page.locator("#status")).to_have_text("Connected")
     yield page
     page.goto("about:blank")  # a stopped panel would cause console errors
-
-
-def wait_until(condition, condition_name, timeout=60):
-    end = time.monotonic() + timeout
-    while not condition():
-        assert time.monotonic() < end, f"timeout while waiting for {condition_name}"
-        time.sleep(0.02)
 
 
 def drop_connections(machine):

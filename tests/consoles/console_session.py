@@ -1,7 +1,6 @@
-"""An open console, its password, and waiting for its state."""
+"""An open console, and its password."""
 
 import queue
-import time
 
 PASSWORD = "onceonly"
 
@@ -16,10 +15,3 @@ class ConsoleSession:
 
     def wait_for_event(self, event):
         assert self.events.get(timeout=20) == event
-
-
-def wait_until(condition, description, timeout=20):
-    end = time.monotonic() + timeout
-    while not condition():
-        assert time.monotonic() < end, f"timeout while waiting for {description}"
-        time.sleep(0.01)

@@ -16,10 +16,11 @@ import pytest
 
 from consoles import close_codes, fd_passing, ipc
 from panel.core.errors import Unavailable
-from tests.consoles.console_session import PASSWORD, wait_until
+from tests.consoles.console_session import PASSWORD
 from tests.consoles.vnc.streams import RANDOM_MEBIBYTE, echo, reset_connection, wait_for_close
 from tests.consoles.web_process import start_web, stop_process
 from tests.support import console_client, network_namespace, vnc_server
+from tests.support.waiting import wait_until
 
 ROOT = Path(__file__).parents[2]
 
@@ -140,7 +141,7 @@ def run_console_process(path, data_dir):
     environ = {**os.environ, "PANEL_DATA_DIR": str(data_dir)}
     process = subprocess.Popen([sys.executable, "-m", "consoles", str(path)], env=environ, cwd=ROOT)
     try:
-        wait_until(lambda: is_answering(path), "the console process", 60)
+        wait_until(lambda: is_answering(path), "the console process")
         yield process
     finally:
         process.kill()
@@ -204,7 +205,7 @@ def test_web_reload_keeps_consoles_open(echo_vnc_server, tmp_path):
             browser = connect_through_web(listener)
             before = list_worker_pids(web)
             web.send_signal(signal.SIGHUP)
-            wait_until(lambda: list_worker_pids(web) and not list_worker_pids(web) & before, "another web process", 60)
+            wait_until(lambda: list_worker_pids(web) and not list_worker_pids(web) & before, "another web process")
             browser.send(b"still")
             assert browser.read(5) == b"still"
             connect_through_web(listener).close()

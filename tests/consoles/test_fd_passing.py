@@ -15,9 +15,10 @@ from consoles.event_loop import EventLoop
 from consoles.server import ConsoleServer
 from panel.core.errors import TooMany, Unavailable
 from tests.consoles import web
-from tests.consoles.console_session import PASSWORD, wait_until
+from tests.consoles.console_session import PASSWORD
 from tests.consoles.web_process import start_web, stop_process
 from tests.support import console_client, vnc_server
+from tests.support.waiting import wait_until
 
 
 def echo(connection):

@@ -15,8 +15,9 @@ import pytest
 from consoles import ipc, server
 from consoles.event_loop import EventLoop
 from consoles.server import ConsoleServer
-from tests.consoles.console_session import PASSWORD, wait_until
+from tests.consoles.console_session import PASSWORD
 from tests.support import console_client
+from tests.support.waiting import wait_until
 
 
 @pytest.fixture
@@ -171,7 +172,7 @@ def test_sigterm_stops_console_server(socket_path, start_vnc_server, connect_bro
     command = [sys.executable, "-m", "consoles", str(socket_path)]
     environ = {**os.environ, "PANEL_DATA_DIR": str(tmp_path)}
     process = subprocess.Popen(command, env=environ, stderr=subprocess.PIPE, text=True, cwd=Path(__file__).parents[2])
-    wait_until(socket_path.exists, "the process", 60)
+    wait_until(socket_path.exists, "the process")
     browser = sign_in(connect_browser())
     second = subprocess.run(command, env=environ, capture_output=True, text=True, cwd=Path(__file__).parents[2])
     assert second.returncode == 1

@@ -11,9 +11,10 @@ import pytest
 
 from consoles import tunnel
 from consoles.rfb import encrypt_challenge
-from tests.consoles.console_session import PASSWORD, wait_until
+from tests.consoles.console_session import PASSWORD
 from tests.consoles.ssh_node import SshNode
 from tests.consoles.vnc.streams import RANDOM_MEBIBYTE, echo, hash_received, send_random_mebibytes
+from tests.support.waiting import wait_until
 
 SSH_PROGRAM = shutil.which("ssh")
 

@@ -20,8 +20,8 @@ from panel.core.db import generate_id, session
 from panel.models import AuditEntry, ConsoleSession, Image, Instance
 from panel.services import consoles, instances, settings
 from panel.services.consoles.read import is_connected
-from tests.consoles.console_session import wait_until
 from tests.support import console_client, isolated_app, ssh_guest, vnc_server
+from tests.support.waiting import wait_until
 from worker.engine import runner
 from worker.guest import ssh_keys
 from worker.nodes.base import Endpoint

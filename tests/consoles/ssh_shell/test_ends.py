@@ -8,10 +8,10 @@ from contextlib import suppress
 from consoles import close_codes
 from consoles.ssh import SshTarget
 from consoles.ssh_shell import MAX_UNDRAWN_BYTES, SshConsole
-from tests.consoles.console_session import wait_until
 from tests.consoles.ssh_shell.terminal import RANDOM_MEBIBYTE, TerminalClient, echo, flood
 from tests.support import console_client
 from tests.support.console_client import TEXT, WebSocketClosed
+from tests.support.waiting import wait_until
 
 
 def test_unreachable_ssh_server_is_reported(open_shell, start_ssh_guest):
@@ -68,7 +68,7 @@ def test_guest_not_reading_input_leaves_no_threads(open_shell, start_ssh_guest):
     session.viewer.connection.shutdown(socket.SHUT_RDWR)
     session.stream.event_loop.call_soon(session.stream.close, close_codes.CLOSED)
     session.wait_for_event("ended")
-    wait_until(lambda: not list_thread_names("console-shell"), "the threads to end", 5)
+    wait_until(lambda: not list_thread_names("console-shell"), "the threads to end")
     assert threading.active_count() <= before + 4  # those of the test's server
 
 

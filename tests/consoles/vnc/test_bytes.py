@@ -9,10 +9,11 @@ import pytest
 
 from consoles.browser import MAX_MESSAGE_BYTES
 from consoles.event_loop import MAX_READ_BYTES
-from tests.consoles.console_session import PASSWORD, wait_until
+from tests.consoles.console_session import PASSWORD
 from tests.consoles.vnc.streams import RANDOM_MEBIBYTE, echo, hash_received, send_random_mebibytes
 from tests.support.console_client import PING
 from tests.support.vnc_server import read_exactly
+from tests.support.waiting import wait_until
 
 
 def test_vnc_output_arrives_unchanged_with_close_reason(open_vnc_console, start_vnc_server):

@@ -8,10 +8,11 @@ from contextlib import suppress
 import pytest
 
 from consoles.browser import MAX_MESSAGE_BYTES
-from tests.consoles.console_session import PASSWORD, wait_until
+from tests.consoles.console_session import PASSWORD
 from tests.consoles.vnc.streams import RANDOM_MEBIBYTE, echo, reset_connection, send_random_mebibytes, wait_for_close
 from tests.support.console_client import BINARY, PING, PONG, TEXT
 from tests.support.vnc_server import read_exactly
+from tests.support.waiting import wait_until
 
 
 def test_browser_close_ends_console(open_vnc_console, start_vnc_server):
