@@ -5,6 +5,7 @@ from flask import session as cookie
 from sqlalchemy import bindparam, func
 
 from panel.core.db import session
+from panel.web import large_totals
 
 PAGE_SIZES = (25, 50, 100)
 MAX_PAGE_NUMBER = 10**6
@@ -32,14 +33,23 @@ class Page:
         The limit is a literal, because PostgreSQL plans each query again when the limit is a bound parameter.
         """
         count = query.with_only_columns(func.count(), maintain_column_froms=True).order_by(None)
-        statement = query.add_columns(count.scalar_subquery().label("total"))
+        total = large_totals.find(count)
+        statement = query if total else query.add_columns(count.scalar_subquery().label("total"))
         statement = statement.limit(bindparam("per_page", self.per_page, literal_execute=True))
-        if self.number > 1:
-            statement = statement.offset((self.number - 1) * self.per_page)
+        skipped = (self.number - 1) * self.per_page
+        if skipped:
+            statement = statement.offset(skipped)
         has_plain_rows = statement.get_execution_options().get("has_plain_rows")
         rows = (session.connection() if has_plain_rows else session).execute(statement).all()
-        total = rows[0].total if rows else 0 if self.number == 1 else session.scalar(count)
-        return [row[0] for row in rows] if rows and len(rows[0]) == 2 else rows, total
+        is_single = bool(rows) and len(rows[0]) == (1 if total else 2)
+        if not rows:
+            total = session.scalar(count) if skipped else 0
+        elif not total:
+            total = rows[0].total
+            large_totals.store(count, total)
+        elif len(rows) < self.per_page:
+            total = skipped + len(rows)
+        return [row[0] for row in rows] if is_single else rows, total
 
     @classmethod
     def from_list(cls, rows, number, per_page):
