@@ -20,7 +20,8 @@ HYPERVISOR_PACKAGES := dnsmasq-base ebtables iproute2 iptables libvirt-daemon-sy
 FIRMWARE_PACKAGES := ovmf swtpm swtpm-tools
 IMAGE_PACKAGES := cpio dpkg e2fsprogs fdisk grub-common grub-pc-bin kmod mmdebstrap mtools
 LOCAL_PACKAGES := $(LIBVIRT_PACKAGES) $(HYPERVISOR_PACKAGES) $(FIRMWARE_PACKAGES) $(IMAGE_PACKAGES)
-TEST_PACKAGES := chromium iputils-ping libvirt-clients nginx openssh-client openssh-server openssl pebble postgresql postgresql-client
+TEST_PACKAGES := chromium iputils-ping libvirt-clients nginx openssh-client openssh-server openssl pebble postgresql postgresql-client \
+	prometheus
 DEPLOYMENT_PACKAGES := e2fsprogs git iproute2 mmdebstrap python3 util-linux
 # Keywords besides gettext's own. The catalog has no line numbers and no dates, so that its diffs show changed texts only.
 MESSAGES := panel/translations/messages.pot

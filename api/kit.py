@@ -63,7 +63,13 @@ CSV_RESPONSE = {"type": "string", "description": "A header line, then one line p
 
 FILE_RESPONSE = {"type": "string", "format": "binary", "description": "The content of the file."}
 """`out` of an operation of the customers' dialect that answers with a file."""
-CONTENT_TYPES = {id(CSV_RESPONSE): "text/csv", id(FILE_RESPONSE): "application/octet-stream"}
+METRICS_RESPONSE = {"type": "string", "description": "Samples in Prometheus' text format, version 0.0.4."}
+"""`out` of an operation of the customers' dialect that Prometheus scrapes."""
+CONTENT_TYPES = {
+    id(CSV_RESPONSE): "text/csv",
+    id(FILE_RESPONSE): "application/octet-stream",
+    id(METRICS_RESPONSE): "text/plain",
+}
 
 
 class Resource(flask_smorest.Blueprint):

@@ -27,12 +27,12 @@ from panel.core.errors import Conflict, Invalid, NotFound, PartlyRefused, Proble
 from panel.core.modules import import_modules
 from panel.pages import layout
 from panel.ratelimit import api_budget
-from panel.web import assets, health, htmx
+from panel.web import assets, health, htmx, platform_metrics, request_metrics
 from panel.web.page_registry import AreaPageRegistry
 
 CUSTOMER_PAGES = AreaPageRegistry(import_modules(panel.pages.customer), panel.pages.customer.NAVIGATION_GROUPS)
 OPERATOR_PAGES = AreaPageRegistry(import_modules(panel.pages.admin), panel.pages.admin.NAVIGATION_GROUPS)
-PAGE_MODULES = (health, assets, console_routes, *CUSTOMER_PAGES.modules, *OPERATOR_PAGES.modules)
+PAGE_MODULES = (health, platform_metrics, assets, console_routes, *CUSTOMER_PAGES.modules, *OPERATOR_PAGES.modules)
 """All modules with a blueprint `bp` for pages, files of browsers or consoles."""
 
 log = structlog.get_logger()
@@ -83,6 +83,7 @@ def create_app(config: Config) -> Flask:
     app.extensions |= {"customer_pages": CUSTOMER_PAGES, "operator_pages": OPERATOR_PAGES}
     for pages in PAGE_MODULES:
         app.register_blueprint(pages.bp)
+    request_metrics.init_app(app)
     app.before_request(before_request)
     Compress(
         app

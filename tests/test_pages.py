@@ -20,7 +20,7 @@ UNLISTED_PAGES = {"admin_image_browser.index", "admin_orphans.index"}
 
 
 def test_every_page_names_a_permission(app):
-    elsewhere = ("/api", "/version", "/instance/", "/connect", "/healthz", "/readyz")
+    elsewhere = ("/api", "/version", "/instance/", "/connect", "/healthz", "/readyz", "/metrics")
     for rule in app.url_map.iter_rules():
         if not rule.rule.startswith(elsewhere):
             assert app.view_functions[rule.endpoint].permission in permissions.ALL_PERMISSIONS, rule.rule

@@ -11,6 +11,7 @@ from panel.core.logs import setup_logging
 from panel.core.startup_checks import check_installation
 from panel.server.connection_limits import ConnectionLimits
 from panel.server.server import ParentProcess, StartFailed, open_listener, raise_file_limit, serve
+from panel.web import request_metrics
 
 
 def check_before_fork(config):
@@ -40,7 +41,8 @@ def command():
     is_checked = check_before_fork(config)
     try:
         listener = open_listener(config.bind)
-        ParentProcess(listener, config.web_workers, lambda *process: run_worker(config, is_checked, *process)).run()
+        with request_metrics.share_between_processes():
+            ParentProcess(listener, config.web_workers, lambda *process: run_worker(config, is_checked, *process)).run()
     except OSError as error:
         raise click.ClickException(f"The web server cannot listen on {config.bind}: {error.strerror}.") from None
     except StartFailed as error:

@@ -23,6 +23,8 @@ MAIL_SENDER = re.compile(r"[^\r\n]*[^\s@<]@[^\s@<>]+>?")
 SANDBOX_DOMAIN = re.compile(r"(?!-)[a-z0-9-]{1,63}(\.[a-z0-9-]{1,63})+(:[0-9]{1,5})?")
 BIND_ADDRESS = re.compile(r"unix:.+|([\w.-]*|\[[0-9a-fA-F:.]*\]):([0-9]{1,5})")
 
+METRICS_TOKEN = re.compile(r"[\x21-\x7e]{32,}")
+
 DEFAULT_PORT = 8000
 
 
@@ -52,6 +54,10 @@ def is_bind_address(bind: str) -> bool:
     return match is not None and (match[2] is None or 0 < int(match[2]) < 65536)
 
 
+def is_metrics_token(token: str) -> bool:
+    return not token or METRICS_TOKEN.fullmatch(token) is not None
+
+
 def is_secret_key(keys: str) -> bool:
     return not keys or all(key.strip() for key in keys.split(","))
 
@@ -62,6 +68,7 @@ SETTING_RULES = (
     ("database_url", "like sqlite:////path/panel.db or postgresql://user@host/db", DATABASE_ADDRESS.fullmatch),
     ("redis_url", "like redis://host:6379/0, rediss://host:6379/0 or unix:///path", REDIS_ADDRESS.fullmatch),
     ("secret_key", "one or more keys with commas between them, none of them empty", is_secret_key),
+    ("metrics_token", "at least 32 letters, digits or signs, without spaces", is_metrics_token),
     ("web_workers", "at least 1", bool),
     ("web_threads", "at least 1", bool),
     ("workers", "at least 1", bool),
@@ -119,6 +126,10 @@ class Config:
     worker_threads: int = field(default=8, metadata={"help": "tasks a worker process carries at once"})
     currency: str = field(default="EUR", metadata={"help": "the currency prices are shown in"})
     json_logs: bool = field(default=False, metadata={"help": "log JSON lines instead of text"})
+    metrics_token: str = field(
+        default="",
+        metadata={"help": "bearer token of `/metrics`, at least 32 characters; empty: there is no `/metrics`"},
+    )
     mail_url: str = field(
         default="", metadata={"help": "mail server, like `smtp+starttls://user:password@host:587`; empty: files"}
     )

@@ -1,5 +1,6 @@
 """Metrics of machines: workers write them, charts read them."""
 
+from panel.services.metrics.export import export_account, export_instance
 from panel.services.metrics.read import (
     TIME_RANGES,
     describe_agent,
@@ -14,6 +15,8 @@ __all__ = [
     "TIME_RANGES",
     "describe_agent",
     "describe_now",
+    "export_account",
+    "export_instance",
     "find_latest",
     "get_series",
     "get_sparklines",

@@ -1,0 +1,196 @@
+"""Metrics of instances in Prometheus' text format 0.0.4 (OP-05), from the samples that workers stored.
+
+The text is joined here: prometheus_client takes about twenty times as long for the samples of 10,000 instances.
+"""
+
+import gzip
+import math
+from collections.abc import Callable, Iterable, Iterator
+from datetime import timedelta
+from hashlib import sha256
+from typing import Any, NamedTuple
+
+from sqlalchemy import Row, Select, and_, func, select
+from sqlalchemy.orm import aliased
+
+from panel.core import clock, context
+from panel.core.db import session
+from panel.models import GuestInfo, Hypervisor, Instance, InstanceMetric
+from panel.services.access import Access
+from panel.services.metrics.read import FRESH_SECONDS
+from panel.services.metrics.ring_buffer import FINEST_STEP, compute_slot
+
+ACCOUNT_CACHE_SECONDS = 10
+"""How long the metrics of an account are sent unchanged."""
+
+GUEST_REPORT_TTL = timedelta(minutes=15)
+"""How long the file systems that a guest reported count; guests are asked every five minutes."""
+
+GZIP_LEVEL = 1
+
+
+class Family(NamedTuple):
+    name: str
+    help: str
+    get_value: Callable[[Row], float | None]
+    """Returns the value of one instance, or None when there is none."""
+
+
+def get_disk_percent(row: Row) -> float | None:
+    """Return how full the guest's file systems are together, as its agent reported them."""
+    if row.filesystems is None or row.reported_at < clock.now() - GUEST_REPORT_TTL:
+        return None
+    size = sum(filesystem["size"] for filesystem in row.filesystems)
+    return 100 * sum(filesystem["used"] for filesystem in row.filesystems) / size if size else None
+
+
+INSTANCE_FAMILIES = (
+    Family("cpu_percent", "CPU usage in percent of all cores.", lambda row: row.cpu_percent),
+    Family(
+        "memory_percent", "Used memory in percent.", lambda row: min(100.0, 100 * row.memory_used / max(1, row.ram))
+    ),
+    Family("disk_percent", "Used space of the file systems that the guest reports, in percent.", get_disk_percent),
+    Family(
+        "network_receive_mbps", "Download of the instance in megabits per second.", lambda row: row.network_receive_mbps
+    ),
+    Family(
+        "network_transmit_mbps", "Upload of the instance in megabits per second.", lambda row: row.network_transmit_mbps
+    ),
+    Family("disk_read_iops", "Read operations of its disks per second.", lambda row: row.disk_read_iops),
+    Family("disk_write_iops", "Write operations of its disks per second.", lambda row: row.disk_write_iops),
+)
+"""The families below `hv_instance_`, which only instances with a recent sample have."""
+
+UP_FAMILY = Family(
+    "hv_resource_up", "Whether the resource was measured within the last minute.", lambda row: float(is_up(row))
+)
+SAMPLE_COLUMNS = (
+    "cpu_percent",
+    "memory_used",
+    "network_receive_mbps",
+    "network_transmit_mbps",
+    "disk_read_iops",
+    "disk_write_iops",
+)
+
+columns = InstanceMetric.__table__.c
+LABEL_ESCAPES = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
+
+
+def export_account(access: Access) -> bytes:
+    """Return the metrics of all instances that the person may see, compressed by gzip.
+
+    Redis stores them for ten seconds, so that all web processes answer the same. Without Redis nothing is stored.
+    """
+    key = f"panel:metrics-export:{make_view_key(access)}"
+    stored = call_redis(lambda client: client.get(key))
+    if stored is not None:
+        return stored
+    body = gzip.compress(render(list_rows(access)).encode(), GZIP_LEVEL, mtime=0)
+    is_first = call_redis(lambda client: client.set(key, body, ex=ACCOUNT_CACHE_SECONDS, nx=True))
+    return body if is_first else call_redis(lambda client: client.get(key)) or body
+
+
+def export_instance(instance: Instance) -> str:
+    """Return the metrics of one instance as they are now."""
+    return render(session.execute(select_newest().where(Instance.id == instance.id)))
+
+
+def call_redis(operation: Callable[[Any], Any]) -> Any:
+    """Return the result of the call, or None while Redis is unavailable."""
+    return context.current().rate_limits.try_redis(lambda redis: operation(redis.client))
+
+
+def make_view_key(access: Access) -> str:
+    """Return a key that only those share who may see the same instances.
+
+    That of a member with chosen resources or projects changes with these, so nothing is shown after its removal.
+    """
+    if not access.has_permission("instances.view"):
+        return "none"
+    if access.reach == "all":
+        return access.id
+    visible_ids = session.scalars(select(Instance.id).where(access.visible_rows(Instance)).order_by(Instance.id))
+    return sha256(" ".join([access.id, *visible_ids]).encode()).hexdigest()
+
+
+def list_rows(access: Access) -> Iterable[Row]:
+    if not access.has_permission("instances.view"):
+        return []
+    return session.execute(select_newest().where(access.visible_rows(Instance)).order_by(Instance.id)).all()
+
+
+def select_newest() -> Select[Any]:
+    """Select instances, each with its newest sample of the last minute and its guest's report, where there are any."""
+    now = clock.now().timestamp()
+    slots = [compute_slot(FINEST_STEP, now - age)["slot"] for age in range(0, FRESH_SECONDS + 1, FINEST_STEP)]
+    newer = aliased(InstanceMetric)
+    newest_at = (
+        select(func.max(newer.at))
+        .where(
+            newer.instance_id == Instance.id,
+            newer.step == FINEST_STEP,
+            newer.slot.in_(slots),
+            newer.at > now - FRESH_SECONDS,
+            newer.at <= now,
+        )
+        .correlate(Instance)
+        .scalar_subquery()
+    )
+    is_newest = and_(
+        columns.instance_id == Instance.id,
+        columns.step == FINEST_STEP,
+        columns.slot.in_(slots),
+        columns.at == newest_at,
+    )
+    is_current_report = and_(
+        GuestInfo.instance_id == Instance.id,
+        (GuestInfo.at >= Instance.power_reported_at) | Instance.power_reported_at.is_(None),
+    )
+    return (
+        select(
+            Instance.id,
+            Instance.display_name,
+            Instance.ram,
+            (Instance.power == "on").label("is_on"),
+            (Hypervisor.status == "up").label("is_node_up"),
+            columns.at.label("measured_at"),
+            *(columns[name] for name in SAMPLE_COLUMNS),
+            GuestInfo.filesystems,
+            GuestInfo.at.label("reported_at"),
+        )
+        .select_from(Instance)
+        .join(Hypervisor, Hypervisor.id == Instance.hypervisor_id)
+        .outerjoin(InstanceMetric, is_newest)
+        .outerjoin(GuestInfo, is_current_report)
+    )
+
+
+def is_up(row: Row) -> bool:
+    """Return whether the instance is measured: it runs, its hypervisor answers, and the sample is recent."""
+    return row.is_on and row.is_node_up and row.measured_at is not None
+
+
+def render(rows: Iterable[Row]) -> str:
+    """Return the text of these instances. Each family has its HELP and TYPE once."""
+    labelled_rows = [(f'{{id="{row.id}",name="{escape_label(row.display_name)}"}}', row) for row in rows]
+    measured_rows = [(labels, row) for labels, row in labelled_rows if is_up(row)]
+    lines: list[str] = []
+    for family in INSTANCE_FAMILIES:
+        lines += render_family(family._replace(name=f"hv_instance_{family.name}"), measured_rows)
+    lines += render_family(UP_FAMILY, labelled_rows)
+    return "\n".join([*lines, ""])
+
+
+def render_family(family: Family, labelled_rows: Iterable[tuple[str, Row]]) -> Iterator[str]:
+    name, get_value = family.name, family.get_value
+    yield f"# HELP {name} {family.help}"
+    yield f"# TYPE {name} gauge"
+    for labels, row in labelled_rows:
+        value = get_value(row)
+        if value is not None and math.isfinite(value):
+            yield f"{name}{labels} {round(value, 3)}"
+
+
+def escape_label(value: str) -> str:
+    return value.translate(LABEL_ESCAPES)
