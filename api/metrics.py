@@ -1,7 +1,5 @@
 """Metrics of a customer's resources, for Prometheus."""
 
-import gzip
-
 from flask import Response, request
 
 from api import kit
@@ -24,11 +22,12 @@ def show_account():
     the resources that the member may view. The response is cached for 10 seconds. A token may scrape 30 times a minute,
     unless the platform has another limit; scrape every 15 to 60 seconds.
     """
-    body = metrics.export_account(kit.get_current_access())
+    export = metrics.export_account(kit.get_current_access())
     is_gzip_accepted = "gzip" in request.accept_encodings
-    response = build_response(body if is_gzip_accepted else gzip.decompress(body))
+    response = build_response(export.compressed if is_gzip_accepted else export.plain)
     if is_gzip_accepted:
         response.content_encoding = "gzip"
+    response.set_etag(f"{export.digest}-{'gzip' if is_gzip_accepted else 'plain'}")
     response.vary.add("Accept-Encoding")
     return response
 

@@ -35,6 +35,8 @@ class Context:
     """Expiry (monotonic) and settings. Replaced as one tuple, because threads read it concurrently."""
     cached_tokens: dict[str, Any] = field(default_factory=dict)
     """By hash: a `panel.services.token_cache.CachedToken`."""
+    cached_exports: dict[str, Any] = field(default_factory=dict)
+    """By view: a `panel.services.metrics.export.AccountExport`."""
     recorded_token_uses: dict[str, datetime] = field(default_factory=dict)
     recorded_session_uses: dict[str, datetime] = field(default_factory=dict)
     """By id: when this process last recorded a use."""

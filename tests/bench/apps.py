@@ -1,11 +1,13 @@
 """The applications of the benchmarks: the panel, and a minimal handler with the same answers."""
 
+import gzip
 import os
 import sqlite3
 from hashlib import sha256
 from json import loads
+from pathlib import Path
 
-from flask import Flask, jsonify, request
+from flask import Flask, Response, jsonify, request
 
 from api import connect, kit
 from panel.app import create_app
@@ -23,6 +25,25 @@ def create_panel_with_public_view():
     user = kit.User("open", __name__)
     user.get("/profile/open", op="open", can=permissions.PUBLIC, out=kit.build_result_schema())(connect.connect)
     app.register_blueprint(user)
+    return app
+
+
+def create_bare_body():
+    """Create a handler that checks a token and sends the bytes of a file, which it keeps, plain or compressed."""
+    app = Flask("bare")
+    database = sqlite3.connect(os.environ["BARE_DATABASE"], check_same_thread=False)
+    plain = Path(os.environ["BARE_BODY"]).read_bytes()
+    compressed = gzip.compress(plain, 1)
+
+    @app.get("/api/metrics")
+    def send_body():
+        value = request.headers["Authorization"].removeprefix("Bearer ")
+        if not database.execute("select 1 from token where hash = ?", [sha256(value.encode()).hexdigest()]).fetchone():
+            return jsonify(message="no"), 401
+        if "gzip" in request.accept_encodings:
+            return Response(compressed, headers={"Content-Encoding": "gzip"})
+        return Response(plain)
+
     return app
 
 

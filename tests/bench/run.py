@@ -17,6 +17,7 @@ BENCHMARK_NAMES = (
     "shells",
     "webhooks",
     "metrics",
+    "metrics_export",
     "nodes",
     "mux",
     "sandboxes",

@@ -22,6 +22,7 @@ LAST_LINES = {
     "shells": "in a terminal that draws slowly, within",
     "access": "share of authentication",
     "metrics": "small curves of 100",
+    "metrics_export": "metrics from the cache, gzip, PostgreSQL",
     "mux": "16 MiB read by the host, against a socket pair",
     "backups": "memory of a job",
     "backup_list": "the page of backups",
