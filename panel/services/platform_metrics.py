@@ -97,9 +97,7 @@ def list_task_families() -> list[GaugeFamily]:
 
 
 def list_hypervisor_families() -> list[GaugeFamily]:
-    nodes = session.execute(
-        select(Hypervisor.name, Hypervisor.status, Hypervisor.seen_at, Hypervisor.maintenance)
-    ).all()
+    nodes = session.scalars(select(Hypervisor).order_by(Hypervisor.name)).all()
     storages = session.execute(
         select(Hypervisor.name, Storage.name, Storage.capacity, Storage.free)
         .join(Hypervisor)

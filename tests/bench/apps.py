@@ -28,22 +28,24 @@ def create_panel_with_public_view():
     return app
 
 
-def create_bare_body():
-    """Create a handler that checks a token and sends the bytes of a file, which it keeps, plain or compressed."""
-    app = Flask("bare")
-    database = sqlite3.connect(os.environ["BARE_DATABASE"], check_same_thread=False)
-    plain = Path(os.environ["BARE_BODY"]).read_bytes()
+def create_panel_with_body():
+    """Create the panel with `GET /api/metrics/body`, which checks the token as `GET /api/metrics` does and sends the
+    bytes of the file PLAIN_BODY, plain or compressed."""
+    app = create_panel()
+    user = kit.User("body", __name__)
+    plain = Path(os.environ["PLAIN_BODY"]).read_bytes()
     compressed = gzip.compress(plain, 1)
 
-    @app.get("/api/metrics")
+    @user.get("/metrics/body", op="body", can="metrics.view", budget="metrics", out=kit.METRICS_RESPONSE)
     def send_body():
-        value = request.headers["Authorization"].removeprefix("Bearer ")
-        if not database.execute("select 1 from token where hash = ?", [sha256(value.encode()).hexdigest()]).fetchone():
-            return jsonify(message="no"), 401
-        if "gzip" in request.accept_encodings:
-            return Response(compressed, headers={"Content-Encoding": "gzip"})
-        return Response(plain)
+        is_compressed = "gzip" in request.accept_encodings
+        response = Response(compressed if is_compressed else plain, content_type="text/plain")
+        response.set_etag("body")
+        if is_compressed:
+            response.content_encoding = "gzip"
+        return response
 
+    app.register_blueprint(user)
     return app
 
 

@@ -4,7 +4,6 @@ The text is joined here: prometheus_client takes about twenty times as long for 
 """
 
 import gzip
-import math
 from collections.abc import Callable, Iterable, Iterator
 from datetime import timedelta
 from functools import cached_property
@@ -44,10 +43,9 @@ class Family(NamedTuple):
 
 def get_disk_percent(row: Row) -> float | None:
     """Return how full the guest's file systems are together, as its agent reported them."""
-    if row.filesystems is None or row.reported_at < clock.now() - GUEST_REPORT_TTL:
-        return None
-    size = sum(filesystem["size"] for filesystem in row.filesystems)
-    return 100 * sum(filesystem["used"] for filesystem in row.filesystems) / size if size else None
+    filesystems = row.filesystems or ()
+    size = sum(filesystem["size"] for filesystem in filesystems)
+    return 100 * sum(filesystem["used"] for filesystem in filesystems) / size if size else None
 
 
 INSTANCE_FAMILIES = (
@@ -67,9 +65,7 @@ INSTANCE_FAMILIES = (
 )
 """The families below `hv_instance_`, which only instances with a recent sample have."""
 
-UP_FAMILY = Family(
-    "hv_resource_up", "Whether the resource was measured within the last minute.", lambda row: float(is_up(row))
-)
+UP_FAMILY = Family("hv_resource_up", "Whether the resource was measured within the last minute.", lambda row: row.is_up)
 SAMPLE_COLUMNS = (
     "cpu_percent",
     "memory_used",
@@ -158,7 +154,10 @@ def list_rows(access: Access) -> Iterable[Row]:
 
 
 def select_newest() -> Select[Any]:
-    """Select instances, each with its newest sample of the last minute and its guest's report, where there are any."""
+    """Select instances, each with its newest sample of the last minute and its guest's report, where there are any.
+
+    `is_up`: it runs, its hypervisor answers, and there is a sample.
+    """
     now = clock.now().timestamp()
     slots = [compute_slot(FINEST_STEP, now - age)["slot"] for age in range(0, FRESH_SECONDS + 1, FINEST_STEP)]
     newer = aliased(InstanceMetric)
@@ -182,6 +181,7 @@ def select_newest() -> Select[Any]:
     )
     is_current_report = and_(
         GuestInfo.instance_id == Instance.id,
+        GuestInfo.at >= clock.now() - GUEST_REPORT_TTL,
         (GuestInfo.at >= Instance.power_reported_at) | Instance.power_reported_at.is_(None),
     )
     return (
@@ -189,12 +189,9 @@ def select_newest() -> Select[Any]:
             Instance.id,
             Instance.display_name,
             Instance.ram,
-            (Instance.power == "on").label("is_on"),
-            (Hypervisor.status == "up").label("is_node_up"),
-            columns.at.label("measured_at"),
+            and_(Instance.power == "on", Hypervisor.status == "up", columns.at.is_not(None)).label("is_up"),
             *(columns[name] for name in SAMPLE_COLUMNS),
             GuestInfo.filesystems,
-            GuestInfo.at.label("reported_at"),
         )
         .select_from(Instance)
         .join(Hypervisor, Hypervisor.id == Instance.hypervisor_id)
@@ -203,15 +200,10 @@ def select_newest() -> Select[Any]:
     )
 
 
-def is_up(row: Row) -> bool:
-    """Return whether the instance is measured: it runs, its hypervisor answers, and the sample is recent."""
-    return row.is_on and row.is_node_up and row.measured_at is not None
-
-
 def render(rows: Iterable[Row]) -> str:
     """Return the text of these instances. Each family has its HELP and TYPE once."""
     labelled_rows = [(f'{{id="{row.id}",name="{escape_label(row.display_name)}"}}', row) for row in rows]
-    measured_rows = [(labels, row) for labels, row in labelled_rows if is_up(row)]
+    measured_rows = [(labels, row) for labels, row in labelled_rows if row.is_up]
     lines: list[str] = []
     for family in INSTANCE_FAMILIES:
         lines += render_family(family._replace(name=f"hv_instance_{family.name}"), measured_rows)
@@ -225,8 +217,8 @@ def render_family(family: Family, labelled_rows: Iterable[tuple[str, Row]]) -> I
     yield f"# TYPE {name} gauge"
     for labels, row in labelled_rows:
         value = get_value(row)
-        if value is not None and math.isfinite(value):
-            yield f"{name}{labels} {round(value, 3)}"
+        if value is not None:
+            yield f"{name}{labels} {value:.6g}"
 
 
 def escape_label(value: str) -> str:
