@@ -7,9 +7,25 @@ from sqlalchemy import select
 
 from panel.core import clock
 from panel.core.db import session
-from panel.models import InstanceMetric
+from panel.models import GuestInfo, Hypervisor, InstanceMetric
 from panel.services import instances
+from panel.services import metrics as services_metrics
 from worker.sync import metrics, node_sync
+
+SAMPLE = {
+    "cpu_percent": 12.5,
+    "memory_used": 256.0,
+    "network_receive_mbps": 3.0,
+    "network_transmit_mbps": 1.5,
+    "disk_read_bytes": 4096.0,
+    "disk_write_bytes": 8192.0,
+    "disk_read_iops": 2.0,
+    "disk_write_iops": 4.0,
+}
+FILESYSTEMS = [
+    {"mountpoint": "/", "kind": "ext4", "size": 800, "used": 200},
+    {"mountpoint": "/var", "kind": "ext4", "size": 200, "used": 50},
+]
 
 
 @pytest.fixture
@@ -66,3 +82,31 @@ def metric_rows():
         return session.scalars(query.order_by(InstanceMetric.at)).all()
 
     return list_rows
+
+
+@pytest.fixture
+def measure(cast):
+    """Return a function that stores a sample of an instance: `measure(instance, age_seconds=15, cpu_percent=1.0)`."""
+
+    def store(instance, age_seconds=0, **values):
+        services_metrics.write({instance.id: SAMPLE | values}, clock.now().timestamp() - age_seconds)
+        session.commit()
+
+    return store
+
+
+@pytest.fixture
+def add_measured(cast, measure):
+    """Return a function that adds an instance which runs and was measured just now."""
+
+    def add(**values):
+        instance = cast.instance(**values)
+        instance.deployed, instance.power, instance.ram = True, "on", 512
+        instance.power_reported_at = clock.now() - timedelta(hours=1)
+        session.get(Hypervisor, instance.hypervisor_id).status = "up"
+        session.add(GuestInfo(instance_id=instance.id, at=clock.now(), filesystems=FILESYSTEMS))
+        session.flush()
+        measure(instance)
+        return instance
+
+    return add

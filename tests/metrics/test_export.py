@@ -10,7 +10,7 @@ from sqlalchemy import delete, select
 from panel.core import clock
 from panel.core.db import session
 from panel.models import GuestInfo, Hypervisor, Instance, InstanceMetric
-from panel.services import access, metrics, tokens
+from panel.services import access, tokens
 from panel.services.metrics import export
 from tests.support.cast import UNKNOWN_ID
 from tests.support.team import VIEW_PERMISSIONS, add_member  # noqa: F401  (fixtures)
@@ -28,43 +28,6 @@ INSTANCE_FAMILIES = {
         "disk_write_iops",
     )
 }
-SAMPLE = {
-    "cpu_percent": 12.5,
-    "memory_used": 256.0,
-    "network_receive_mbps": 3.0,
-    "network_transmit_mbps": 1.5,
-    "disk_read_bytes": 4096.0,
-    "disk_write_bytes": 8192.0,
-    "disk_read_iops": 2.0,
-    "disk_write_iops": 4.0,
-}
-FILESYSTEMS = [
-    {"mountpoint": "/", "kind": "ext4", "size": 800, "used": 200},
-    {"mountpoint": "/var", "kind": "ext4", "size": 200, "used": 50},
-]
-
-
-@pytest.fixture
-def add_measured(cast):
-    """Return a function that adds an instance which runs and was measured just now."""
-
-    def add(**values):
-        instance = cast.instance(**values)
-        instance.deployed, instance.power, instance.ram = True, "on", 512
-        instance.power_reported_at = clock.now() - timedelta(hours=1)
-        session.get(Hypervisor, instance.hypervisor_id).status = "up"
-        session.add(GuestInfo(instance_id=instance.id, at=clock.now(), filesystems=FILESYSTEMS))
-        session.flush()
-        measure(instance)
-        session.commit()
-        return instance
-
-    return add
-
-
-def measure(instance, age_seconds=0, **values):
-    metrics.write({instance.id: SAMPLE | values}, clock.now().timestamp() - age_seconds)
-    session.commit()
 
 
 @pytest.fixture
@@ -122,7 +85,7 @@ def test_instance_metrics_have_only_that_instance(scrape, add_measured):
 
 
 @pytest.mark.parametrize("case", ["stopped", "node down", "old sample", "sample of the last round"])
-def test_unmeasured_instance_is_not_up(scrape, add_measured, case):
+def test_unmeasured_instance_is_not_up(scrape, add_measured, measure, case):
     """MET-10, MET-15: the status is 200, and no old value is sent."""
     instance = add_measured()
     if case == "stopped":
@@ -138,7 +101,7 @@ def test_unmeasured_instance_is_not_up(scrape, add_measured, case):
         assert samples == {("hv_resource_up", instance.id): 0.0}
 
 
-def test_newest_of_several_samples_is_sent(scrape, add_measured):
+def test_newest_of_several_samples_is_sent(scrape, add_measured, measure):
     """MET-26: a single resource is not cached."""
     instance = add_measured()
     path = f"{ACCOUNT_PATH}/instances/{instance.id}"
