@@ -42,7 +42,7 @@ class Prometheus:
         ]
         config = {
             "global": {"scrape_interval": "1s"},
-            "rule_files": [str(FOLDER / "alerts.yml")],
+            "rule_files": [str(FOLDER / "alert-rules.yml")],
             "scrape_configs": jobs,
         }
         (folder / "prometheus.yml").write_text(json.dumps(config))
@@ -159,4 +159,4 @@ def test_requests_of_all_web_processes_are_counted(installation, customer):
 
 
 def test_alert_rules_are_valid():
-    assert "SUCCESS" in check_with_promtool("rules", str(FOLDER / "alerts.yml"))
+    assert "SUCCESS" in check_with_promtool("rules", str(FOLDER / "alert-rules.yml"))
