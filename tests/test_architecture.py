@@ -67,7 +67,7 @@ COMMITTING_MODULES = (
     "panel.core.database_probe",
     "consoles.session_store",  # of the console server
 )
-ERROR_RENDERING_MODULES = ("api.errors", "panel.web.htmx", "panel.web.forms")
+ERROR_RENDERING_MODULES = ("api.errors", "panel.web.htmx", "panel.web.forms", "panel.web.platform_metrics")
 WAITING_MODULES = (
     "panel.workflows",
     "worker",
