@@ -22,7 +22,7 @@ DOCUMENT_PATHS = {
 FAILURE_STATUSES = {"400", "401", "403", "404", "409", "413", "422", "429"}
 YAML_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 """The loader in C: the one in Python takes seconds for each document."""
-PLURAL_ITEM_PREFIXES = ("/api/cloud-service/", "/api/self-provisioning/")
+PLURAL_ITEM_PREFIXES = ("/api/metrics/", "/api/cloud-service/", "/api/self-provisioning/")
 """Paths whose item routes are plural, as clients expect them."""
 SINGULAR_LIST_PATHS = (
     "/api/activity",

@@ -49,21 +49,31 @@ def get_disk_percent(row: Row) -> float | None:
 
 
 INSTANCE_FAMILIES = (
-    Family("cpu_percent", "CPU usage in percent of all cores.", lambda row: row.cpu_percent),
+    Family("hv_instance_cpu_percent", "CPU usage in percent of all cores.", lambda row: row.cpu_percent),
     Family(
-        "memory_percent", "Used memory in percent.", lambda row: min(100.0, 100 * row.memory_used / max(1, row.ram))
-    ),
-    Family("disk_percent", "Used space of the file systems that the guest reports, in percent.", get_disk_percent),
-    Family(
-        "network_receive_mbps", "Download of the instance in megabits per second.", lambda row: row.network_receive_mbps
+        "hv_instance_memory_percent",
+        "Used memory in percent.",
+        lambda row: min(100.0, 100 * row.memory_used / max(1, row.ram)),
     ),
     Family(
-        "network_transmit_mbps", "Upload of the instance in megabits per second.", lambda row: row.network_transmit_mbps
+        "hv_instance_disk_percent",
+        "Used space of the file systems that the guest reports, in percent.",
+        get_disk_percent,
     ),
-    Family("disk_read_iops", "Read operations of its disks per second.", lambda row: row.disk_read_iops),
-    Family("disk_write_iops", "Write operations of its disks per second.", lambda row: row.disk_write_iops),
+    Family(
+        "hv_instance_network_receive_mbps",
+        "Download of the instance in megabits per second.",
+        lambda row: row.network_receive_mbps,
+    ),
+    Family(
+        "hv_instance_network_transmit_mbps",
+        "Upload of the instance in megabits per second.",
+        lambda row: row.network_transmit_mbps,
+    ),
+    Family("hv_instance_disk_read_iops", "Read operations of its disks per second.", lambda row: row.disk_read_iops),
+    Family("hv_instance_disk_write_iops", "Write operations of its disks per second.", lambda row: row.disk_write_iops),
 )
-"""The families below `hv_instance_`, which only instances with a recent sample have."""
+"""The families that only instances with a recent sample have."""
 
 UP_FAMILY = Family("hv_resource_up", "Whether the resource was measured within the last minute.", lambda row: row.is_up)
 SAMPLE_COLUMNS = (
@@ -206,7 +216,7 @@ def render(rows: Iterable[Row]) -> str:
     measured_rows = [(labels, row) for labels, row in labelled_rows if row.is_up]
     lines: list[str] = []
     for family in INSTANCE_FAMILIES:
-        lines += render_family(family._replace(name=f"hv_instance_{family.name}"), measured_rows)
+        lines += render_family(family, measured_rows)
     lines += render_family(UP_FAMILY, labelled_rows)
     return "\n".join([*lines, ""])
 
