@@ -1,5 +1,6 @@
 """`/metrics`: figures of the panel for its operators."""
 
+import os
 from datetime import timedelta
 
 import pytest
@@ -12,6 +13,7 @@ from panel.core.config import Config, ConfigError
 from panel.core.db import session
 from panel.models import Hypervisor, InstallationBackup, Storage, Task, WebhookDelivery, WebhookSubscription
 from panel.services import backup_destinations, platform_metrics, workers
+from panel.web import request_metrics
 
 TOKEN = "m" * 32
 
@@ -191,3 +193,18 @@ def test_query_count_is_constant(cast, scrape, live_workers, queries):
     queries.clear()
     scrape()
     assert len(queries) == before <= 9
+
+
+def test_shared_files_of_killed_servers_are_removed(tmp_path, monkeypatch):
+    monkeypatch.delenv(request_metrics.SHARED_FOLDER_VARIABLE, raising=False)
+    abandoned = tmp_path / f"{request_metrics.FOLDER_PREFIX}abandoned"
+    abandoned.mkdir()
+    (abandoned / request_metrics.LOCK_NAME).touch()
+    with request_metrics.share_between_processes(tmp_path):
+        (used,) = tmp_path.iterdir()
+        assert used != abandoned
+        assert os.environ[request_metrics.SHARED_FOLDER_VARIABLE] == str(used)
+        request_metrics.remove_abandoned_folders(tmp_path)
+        assert used.is_dir()
+    assert list(tmp_path.iterdir()) == []
+    monkeypatch.delenv(request_metrics.SHARED_FOLDER_VARIABLE)

@@ -51,7 +51,12 @@ def test_processes_recover_after_postgresql_restart(tmp_path):
     with postgres.run_server() as address:
         directory = Path(address.rpartition("=")[2])
         installation = Installation(
-            tmp_path, PANEL_DATABASE_URL=address, PANEL_WEB_WORKERS="1", PANEL_WORKERS="1", PANEL_SECRET_KEY="k" * 40
+            tmp_path,
+            PANEL_DATABASE_URL=address,
+            PANEL_WEB_WORKERS="1",
+            PANEL_WORKERS="1",
+            PANEL_SECRET_KEY="k" * 40,
+            PANEL_METRICS_TOKEN="m" * 40,
         )
         try:
             installation.run_panel("setup", "--simulated")
@@ -65,9 +70,11 @@ def test_processes_recover_after_postgresql_restart(tmp_path):
             assert (status, answer["success"]) == (503, False)
             assert wait_until(lambda: installation.call("GET", "/readyz")[0] == 503, "the status of the database")
             assert installation.call("GET", "/readyz")[1]["parts"]["database"] != "ok"
+            assert "\npanel_database_up 0.0\n" in installation.fetch_text("/metrics", "m" * 40)
             with restart_server(directory):
                 wait_until(installation.is_ready, "the panel to be ready")
                 assert create_project()[0] == 200
+                assert "\npanel_database_up 1.0\n" in installation.fetch_text("/metrics", "m" * 40)
                 customer.wait_for_task(customer.deploy()[1])
                 assert {process.pid for process in installation.list_processes()} == before
                 assert "Traceback" not in installation.read_log()

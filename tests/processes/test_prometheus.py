@@ -94,12 +94,6 @@ def running(installation):
     return installation
 
 
-def fetch(installation, path, token):
-    request = urllib.request.Request(installation.url + path, headers={"Authorization": f"Bearer {token}"})
-    with urllib.request.urlopen(request, timeout=30) as answer:
-        return answer.read().decode()
-
-
 def check_with_promtool(*arguments, text=None):
     result = subprocess.run(["promtool", "check", *arguments], input=text, capture_output=True, text=True)
     assert result.returncode == 0, result.stdout + result.stderr
@@ -126,7 +120,7 @@ def test_prometheus_scrapes_panel(running, prometheus, customer):
     customer.wait_for_task(task_id)
     add_sample(running, instance_id)
     for path, token in (("/api/metrics", customer.token), ("/metrics", TOKEN)):
-        check_with_promtool("metrics", text=fetch(running, path, token))
+        check_with_promtool("metrics", text=running.fetch_text(path, token))
     wait_until(lambda: prometheus.query("up") == {("customer",): 1, ("panel",): 1}, "the first scrapes")
     wait_until(lambda: set(prometheus.query("hv_resource_up").values()) == {1}, "the instance to be up")
     assert list(prometheus.query("hv_instance_network_receive_mbps").values()) == [1.5]
@@ -135,12 +129,16 @@ def test_prometheus_scrapes_panel(running, prometheus, customer):
     rules = [rule for group in prometheus.get("rules")["groups"] for rule in group["rules"]]
     assert len(rules) > 10
     assert [rule["name"] for rule in rules if rule["health"] == "err"] == []
+    panels = json.loads((FOLDER / "dashboard.json").read_text())["panels"]
+    for expression in [target["expr"] for panel in panels for target in panel["targets"]]:
+        query = urllib.parse.urlencode({"query": expression.replace("$__rate_interval", "1m")})
+        assert prometheus.get(f"query?{query}")["resultType"] == "vector"  # 400 for a wrong query
 
 
 def count_requests(installation):
     """Return the answers to `GET /api/connect` that one of the web processes reports, for all of them."""
     pattern = r'^panel_http_request_duration_seconds_count\{family="user_connect",status="200"\} (\S+)$'
-    match = re.search(pattern, fetch(installation, "/metrics", TOKEN), re.M)
+    match = re.search(pattern, installation.fetch_text("/metrics", TOKEN), re.M)
     return float(match[1]) if match else 0
 
 

@@ -80,6 +80,12 @@ class Installation:
         except urllib.error.HTTPError as answer:
             return answer.code, json.load(answer)
 
+    def fetch_text(self, path, token):
+        """Return the body of a successful answer."""
+        request = urllib.request.Request(self.url + path, headers={"Authorization": f"Bearer {token}"})
+        with urllib.request.urlopen(request, timeout=30) as answer:
+            return answer.read().decode()
+
     def is_ready(self):
         return self.is_answering("/readyz")
 
