@@ -103,7 +103,7 @@ endif
 APART := unshare --net sh -c 'ip link set lo up && exec "$$@"' apart
 
 light-tests:
-	pytest -n $(LIGHT_PROCESSES) -m "$(LIGHT)"
+	pytest -n $(LIGHT_PROCESSES) -m "$(LIGHT)" --without-one-database-tests
 
 guest-tests: prefetched-packages
 	$(APART) pytest -m "guest and not browser and not debian" $(SLOWEST) $(call files_with,guest)

@@ -55,6 +55,26 @@ LANE_MARKERS = {"guest", "debian", "browser", "processes"}
 NODE_TESTS = Path(__file__).parent / "nodes"
 """Their lane collects this folder."""
 
+ONE_DATABASE_OPTION = "--without-one-database-tests"
+ONE_DATABASE_TESTS = (
+    "**/test_*faults.py",
+    "**/test_*pages.py",
+    "**/test_*refusals.py",
+    "tests/accounts/test_operators.py",
+    "tests/audit/test_entries.py",
+    "tests/billing/test_gate.py",
+    "tests/docs/*.py",
+    "tests/instances/test_suspended_owner.py",
+    "tests/overview/*.py",
+    "tests/pages/*.py",
+    "tests/test_access.py",
+    "tests/test_dialects.py",
+    "tests/test_headers.py",
+    "tests/test_pages.py",
+    "tests/worker/test_fault_injection.py",
+)
+"""Tests of pages, documents, permissions and nodes' faults: they are about other things than the kind of database."""
+
 
 GARBAGE_THRESHOLDS = 20_000, 20, 20
 
@@ -83,15 +103,33 @@ def pytest_sessionfinish():
     gc.freeze()
 
 
+def pytest_addoption(parser):
+    parser.addoption(
+        ONE_DATABASE_OPTION,
+        action="store_true",
+        help="Deselect the tests that need not run on both databases: the lane of PostgreSQL runs them.",
+    )
+
+
 def pytest_collection_modifyitems(config, items):
-    """Check that lanes find marked tests. On PostgreSQL, deselect tests that use no database: they run on SQLite."""
+    """Check that lanes find marked tests, and deselect those that the lane of the other database runs alone."""
     for path, marker in sorted({(item.path, mark.name) for item in items for mark in item.iter_markers()}):
         if marker in LANE_MARKERS and NODE_TESTS not in path.parents and f"mark.{marker}" not in path.read_text():
             raise pytest.UsageError(f"Write pytest.mark.{marker} in {path}: lanes of the Makefile search for it.")
     if TEST_DATABASE_URL:
         deselected = [item for item in items if not uses_database(item)]
-        items[:] = [item for item in items if uses_database(item)]
-        config.hook.pytest_deselected(items=deselected)
+    elif config.getoption(ONE_DATABASE_OPTION):
+        deselected = [item for item in items if is_one_database_test(item) and uses_database(item)]
+    else:
+        return
+    config.hook.pytest_deselected(items=deselected)
+    left_out = set(deselected)
+    items[:] = [item for item in items if item not in left_out]
+
+
+def is_one_database_test(item):
+    path = item.path.relative_to(item.config.rootpath)
+    return any(path.match(pattern) for pattern in ONE_DATABASE_TESTS)
 
 
 def uses_database(item):

@@ -37,6 +37,8 @@ class Context:
     """By hash: a `panel.services.token_cache.CachedToken`."""
     cached_exports: dict[str, Any] = field(default_factory=dict)
     """By view: a `panel.services.metrics.export.AccountExport`."""
+    large_totals: dict[tuple[str, str], tuple[int, float]] = field(default_factory=dict)
+    """By statement and parameters: the number of rows and its expiry (monotonic)."""
     recorded_token_uses: dict[str, datetime] = field(default_factory=dict)
     recorded_session_uses: dict[str, datetime] = field(default_factory=dict)
     """By id: when this process last recorded a use."""

@@ -6,21 +6,20 @@ request. The key is the statement with its parameters, so a total is used only f
 
 import time
 
+from panel.core import context
 from panel.core.db import session
 
 LARGE_TOTAL = 100_000
 LARGE_TOTAL_TTL_SECONDS = 30
 MAX_LARGE_TOTALS = 1000
 
-stored_totals: dict[tuple, tuple[int, float]] = {}
-"""The total and the monotonic time of its end, by statement and parameters."""
-
 
 def find(count):
     """Return the stored total of a select that counts rows, or None."""
-    if not stored_totals:
+    totals = context.current().large_totals
+    if not totals:
         return None
-    total, until = stored_totals.get(build_key(count), (None, 0))
+    total, until = totals.get(build_key(count), (None, 0))
     return total if until > time.monotonic() else None
 
 
@@ -28,9 +27,10 @@ def store(count, total):
     """Store the total of a select that counts rows, if it is large."""
     if total < LARGE_TOTAL:
         return
-    if len(stored_totals) >= MAX_LARGE_TOTALS:
-        stored_totals.clear()
-    stored_totals[build_key(count)] = total, time.monotonic() + LARGE_TOTAL_TTL_SECONDS
+    totals = context.current().large_totals
+    if len(totals) >= MAX_LARGE_TOTALS:
+        totals.clear()
+    totals[build_key(count)] = total, time.monotonic() + LARGE_TOTAL_TTL_SECONDS
 
 
 def build_key(count):

@@ -1,6 +1,7 @@
 import pytest
 from sqlalchemy import select
 
+from panel.core import context
 from panel.core.db import session
 from panel.models import SshKey
 from panel.web import large_totals
@@ -15,7 +16,7 @@ def keys(cast, monkeypatch):
         add_key(cast.owner, number)
     add_key(cast.outsider, 0)
     yield cast
-    large_totals.stored_totals.clear()
+    context.current().large_totals.clear()
 
 
 def add_key(account, number):
