@@ -75,10 +75,10 @@ class SystemSettings(In):
     backup_bandwidth_per_hypervisor = Int(
         0,
         100_000,
-        load_default=0,
+        load_default=200,
         **describe(
             "MiB per second at which all backups and restores of a hypervisor together read and write disks, in equal "
-            "parts. 0: unlimited.",
+            "parts. 0: unlimited, which makes writes of running guests slow.",
             200,
         ),
     )

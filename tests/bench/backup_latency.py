@@ -13,6 +13,7 @@ import uuid
 from pathlib import Path
 from unittest import mock
 
+from panel.services.settings import DEFAULT_SETTINGS
 from tests.bench.machines import SEED, is_answering, run_node
 from worker.backups import backup
 from worker.backups.keys import RepositoryKey
@@ -64,13 +65,19 @@ def measure_round(node, machine, run, folder):
     with collect_times(run) as idle:
         time.sleep(IDLE_SECONDS)
     repository = Repository.create(LocalTarget(folder), RepositoryKey.generate())
-    request = backup.BackupRequest(folder.name, machine.disks, machine.id)
+    request = backup.BackupRequest(folder.name, machine.disks, machine.id, bytes_per_second=get_default_speed())
     with collect_times(run) as busy, mock.patch.object(backup, "THREADS", 1):
         start = time.monotonic()
         backup.backup_machine(node, repository, request)
         print(f"  backup: {time.monotonic() - start:.1f} s", flush=True)
     repository.close()
     return idle, busy
+
+
+def get_default_speed():
+    """Return the bytes per second of one backup as the product is installed."""
+    bandwidth, tasks = (DEFAULT_SETTINGS[f"backup_{name}_per_hypervisor"] for name in ("bandwidth", "tasks"))
+    return bandwidth * 1024**2 // tasks
 
 
 @contextlib.contextmanager

@@ -74,13 +74,15 @@ def test_transfer_waits_for_the_task_before_it_without_counting(cast, add_task):
 
 def test_speed_is_shared(destination):
     mebibyte = backup_limits.MEBIBYTE
-    assert backup_limits.compute_speed(destination) == 0
+    assert backup_limits.compute_speed(destination) == 100 * mebibyte
     settings.update({"backup_tasks_per_hypervisor": 4, "backup_bandwidth_per_hypervisor": 100})
     assert backup_limits.compute_speed(destination) == 25 * mebibyte
     destination.bandwidth_limit = 10
     assert backup_limits.compute_speed(destination) == 10 * mebibyte
     settings.update({"backup_bandwidth_per_hypervisor": 0})
     assert backup_limits.compute_speed(destination) == 10 * mebibyte
+    destination.bandwidth_limit = 0
+    assert backup_limits.compute_speed(destination) == 0
 
 
 def test_backups_and_restores_use_the_speed(api_as, path, back_up, guest, monkeypatch, run_tasks):

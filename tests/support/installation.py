@@ -156,7 +156,8 @@ def run_installation(data_dir, hypervisor, template, **settings):
 
 
 def create_resources(lab, hypervisor):
-    """Create a location with a real node, a plan, subnets of its bridge and an SSH key."""
+    """Create a location with a real node, a plan, subnets of its bridge and an SSH key. Backups have no speed limit."""
+    lab.call_admin("POST", "/system/settings", {"backup_bandwidth_per_hypervisor": 0})
     lab.location = lab.call_admin("POST", "/hypervisor/groups", {"name": "lab", "display_name": "Laboratory"})["id"]
     lab.node = lab.add_hypervisor("node-1", hypervisor)
     group = {"name": "standard", "display_name": "Standard", "hypervisor_groups": [lab.location]}
