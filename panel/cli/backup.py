@@ -176,10 +176,20 @@ def open_destination(file):
         values = InstallationDestinationIn(partial=("name",)).load(json.loads(file.read_text()))
         config = merge_settings(values["storage_type"], {}, values["config"])
     except Invalid as error:
-        raise Problem(f"{file} does not describe a destination: {error.message} {error.fields}") from None
-    except (ValueError, ValidationError) as error:
+        raise Problem(f"{file} does not describe a destination: {join_errors(error.fields) or error.message}") from None
+    except ValidationError as error:
+        text = join_errors(error.normalized_messages())
+        raise Problem(f"{file} does not describe a destination: {text}") from None
+    except ValueError as error:
         raise Problem(f"{file} does not describe a destination: {error}") from None
     return build_target(values["storage_type"], config, ARCHIVE_FOLDER)
+
+
+def join_errors(errors, path=""):
+    """Return the errors of fields as one text: the name of each field and what is wrong with it."""
+    if not isinstance(errors, dict):
+        return f"{path}: {' '.join(map(str, errors))}"
+    return " ".join(join_errors(inner, f"{path}.{name}".strip(".")) for name, inner in errors.items())
 
 
 def read_passphrase(file, is_new=False):

@@ -80,6 +80,9 @@ def update_settings(**changes: Any) -> InstallationBackupSettings:
     session.add(settings)
     for name, value in changes.items():
         setattr(settings, name, value)
+    if settings.frequency == "daily" and changes.get("day") is not None:
+        sentence = message("Daily backups have no day.")
+        raise Invalid(sentence, day=sentence)
     ensure_complete(settings)
     settings.next_run_at = find_next_run(settings) if settings.enabled else None
     session.flush()

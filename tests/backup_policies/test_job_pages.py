@@ -30,7 +30,7 @@ def add_job(browser, location_path):
         answer = browser.post(f"{location_path}/backup-jobs/new", data=FIELDS | changes)
         assert answer.status_code == 303, answer.text
         assert answer.headers["Location"] == location_path
-        return session.query(BackupPolicy).filter(BackupPolicy.group_id.is_not(None)).one()
+        return session.query(BackupPolicy).filter_by(name=(FIELDS | changes)["name"]).one()
 
     return add
 
@@ -135,3 +135,15 @@ def test_instance_shows_the_job_that_covers_it(browser, browser_as, add_job, mac
     assert "not backed up automatically" not in text
     assert "0.05 per GiB and month" in text
     assert "nightly" in browser.get(f"/admin/instances/{machine.id}/backups").text
+
+
+def test_instance_shows_all_jobs_that_cover_it(browser, browser_as, add_job, machine):
+    add_job()
+    add_job(name="noon", starttime="12:00")
+    assert customer_text(browser_as, machine).count("The platform backs up this instance.") == 2
+    text = browser.get(f"/admin/instances/{machine.id}/backups").text
+    assert ("nightly" in text, "noon" in text) == (True, True)
+
+
+def customer_text(browser_as, machine):
+    return browser_as("owner").get(f"/instances/{machine.id}/backups").text

@@ -108,6 +108,7 @@ def test_settings_before_first_change(call):
         ({"frequency": "weekly"}, "day"),
         ({"time": "24:00"}, "time"),
         ({"day": 7}, "day"),
+        ({"frequency": "daily", "day": 3}, "day"),
         ({"retention_count": 0}, "retention_count"),
         ({"passphrase": "short"}, "passphrase"),
         ({"passphrase": None}, "passphrase"),

@@ -64,11 +64,18 @@ def test_archive_without_a_part_is_reported(back_up, destination, description, f
 
 
 @pytest.mark.parametrize(
-    "content",
-    ["", "[]", '{"storage_type": "rbs", "config": {}}', '{"storage_type": "s3", "config": {"bucket": "abc"}}'],
+    ("content", "text"),
+    [
+        ("", "Expecting value"),
+        ("[]", "Invalid input type"),
+        ('{"storage_type": "rbs", "config": {}}', "storage_type: Must be one of"),
+        ('{"storage_type": "s3", "config": {"bucket": "abc"}}', "config.access_key: Missing data for required field."),
+    ],
 )
-def test_wrong_description_is_reported(tmp_path, content):
+def test_wrong_description_is_reported(tmp_path, content, text):
     file = tmp_path / "destination.json"
     file.write_text(content)
-    with pytest.raises(Problem, match="does not describe a destination"):
+    with pytest.raises(Problem, match="does not describe a destination") as raised:
         backup_command.open_destination(file)
+    assert text in str(raised.value)
+    assert not {"{", "["} & set(str(raised.value))

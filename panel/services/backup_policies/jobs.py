@@ -72,17 +72,16 @@ def get_job(group: HypervisorGroup, job_id: str) -> BackupPolicy:
     return job
 
 
-def map_jobs(instances: Iterable[Instance]) -> dict[str, BackupPolicy]:
-    """Return the enabled job of each of the instances that has one, the one that runs first, by the instance's id."""
+def map_jobs(instances: Iterable[Instance]) -> dict[str, list[BackupPolicy]]:
+    """Return the enabled jobs that cover each of the instances, the one that runs first before the others, by id."""
     rows = list(instances)
     query = select(BackupPolicy).where(BackupPolicy.group_id.in_({row.group_id for row in rows}), BackupPolicy.enabled)
     jobs = session.scalars(query.order_by(BackupPolicy.next_run_at, BackupPolicy.id)).all() if rows else []
-    covering: dict[str, BackupPolicy] = {}
-    for row in rows:
-        for job in jobs:
-            if job.group_id == row.group_id and job.hypervisor_id in (None, row.hypervisor_id):
-                covering.setdefault(row.id, job)
-    return covering
+    return {row.id: [job for job in jobs if covers(job, row)] for row in rows}
+
+
+def covers(job: BackupPolicy, instance: Instance) -> bool:
+    return job.group_id == instance.group_id and job.hypervisor_id in (None, instance.hypervisor_id)
 
 
 def create_job(group: HypervisorGroup, *, name: str | None = None, **body: Any) -> BackupPolicy:

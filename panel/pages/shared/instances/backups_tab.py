@@ -22,7 +22,7 @@ def build_context(instance):
         "form": Form(InstanceBackupIn),
         "backup_error": permission_error("instances.backups") or error,
         "policy": policy,
-        "job": backup_policies.map_jobs([instance]).get(instance.id),
+        "jobs": backup_policies.map_jobs([instance])[instance.id],
         "managed_price": settings.get().managed_backup_price if instance.group.managed_backups_billed else 0,
         "policies": [(row.id, row.name) for row in offered],
         **build_rows_context(page.rows),

@@ -38,7 +38,7 @@ def build_context(instance, tab):
     if tab == "backups":
         context["page"] = Page(instance_backups.listing(instance_id=instance.id))
         context["policy"] = backup_policies.map_policies([instance.id]).get(instance.id)
-        context["job"] = backup_policies.map_jobs([instance]).get(instance.id)
+        context["jobs"] = backup_policies.map_jobs([instance])[instance.id]
         context["policies"] = session.execute(backup_policies.select_usable_names(instance.account_id)).all()
         context["backup_error"] = instances.REASON_MESSAGES.get(
             instances.action_error(instance, "backup", by_operator=True)
