@@ -3,6 +3,7 @@
 from panel.models import allocations  # adds columns to the other models
 from panel.models.accounts import Account, LoginSession
 from panel.models.acme import AcmeAccount, AcmeChallenge
+from panel.models.alert_rules import AlertEvent, AlertRule, AlertState
 from panel.models.audit import AuditEntry
 from panel.models.backup_copies import BackupCopy
 from panel.models.backup_destinations import BackupDestination, BackupRepository
@@ -39,6 +40,7 @@ from panel.models.microvm_reports import MicrovmGuestSample, MicrovmLogEntry
 from panel.models.microvm_settings import MicrovmSettings
 from panel.models.microvms import Microvm, MicrovmImage, MicrovmProfile, MicrovmSnapshot
 from panel.models.migrations import Migration
+from panel.models.notification_channels import AlertNotification, NotificationChannel
 from panel.models.plans import Plan, PlanGroup
 from panel.models.projects import Project
 from panel.models.rescues import Rescue

@@ -107,6 +107,10 @@ class SystemSettings(In):
         load_default=0,
         **describe("Number of backups that are restored and started each day to test them. 0: none.", 5),
     )
+    max_alert_rules = Int(0, 10000, load_default=100, **describe("Maximum number of alert rules per account.", 100))
+    max_notification_channels = Int(
+        0, 1000, load_default=20, **describe("Maximum number of notification channels per account.", 20)
+    )
     image_catalog_url = Text(
         maximum=2000,
         load_default="",

@@ -14,6 +14,7 @@ from sqlalchemy.orm import aliased
 from panel.core.db import Columns, session
 from panel.models import (
     Account,
+    AlertRule,
     Event,
     Instance,
     InstanceBackup,
@@ -170,6 +171,7 @@ REACH_RESTRICTIONS = {
     Project: restrict_projects,
     Task: restrict_history(Task),
     Event: restrict_history(Event),
+    AlertRule: restrict_history(AlertRule),
 }
 """For each kind of resource that can be chosen, the condition for a member with chosen resources or projects."""
 

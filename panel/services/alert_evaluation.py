@@ -1,0 +1,225 @@
+"""Evaluate alert rules: compare the newest values with the limits, and record changes with their notifications.
+
+A batch is one transaction, which holds its rules. A change of a status, its history and its notifications are committed
+together, so a killed worker loses none and makes none twice.
+"""
+
+import operator
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+import structlog
+from sqlalchemy import Row, and_, func, or_, select
+from sqlalchemy.exc import IntegrityError
+
+from panel.core import clock
+from panel.core.db import generate_id, session
+from panel.models import (
+    AlertEvent,
+    AlertNotification,
+    AlertRule,
+    AlertState,
+    Instance,
+    InstanceMetric,
+    NotificationChannel,
+)
+from panel.models.alert_rules import alert_rule_channels
+from panel.models.metrics import METRIC_NAMES
+from panel.services.metrics.ring_buffer import FINEST_STEP, compute_slot
+
+log = structlog.get_logger()
+
+BATCH_RULES = 1000
+"""Rules of one transaction."""
+
+VALUE_SECONDS = 75
+"""Age up to which samples count: five steps, because the newest may not be complete."""
+
+COMPARISONS = {"gt": operator.gt, "lt": operator.lt, "gte": operator.ge, "lte": operator.le, "eq": operator.eq}
+
+COLUMN_BY_METRIC = {
+    "cpu_pct": "cpu_percent",
+    "cpu": "cpu_percent",
+    "mem_pct": "memory_used",
+    "memory": "memory_used",
+    "bandwidth_in": "network_receive_mbps",
+    "bandwidth_out": "network_transmit_mbps",
+}
+"""The stored column of each metric whose name differs."""
+
+MEMORY_COLUMN = "memory_used"
+RULE_COLUMNS = (
+    AlertRule.id,
+    AlertRule.account_id,
+    AlertRule.resource_id,
+    AlertRule.metric,
+    AlertRule.operator,
+    AlertRule.threshold,
+    AlertRule.duration,
+    AlertRule.reminder_interval,
+)
+samples = InstanceMetric.__table__.c
+
+
+def evaluate_all() -> None:
+    """Evaluate all rules that are enabled. Commits after each batch."""
+    now, last_id = clock.now(), ""
+    while last_id is not None:
+        try:
+            last_id = evaluate_batch(now, last_id)
+            session.commit()
+        except IntegrityError:  # a resource was deleted meanwhile: the next run evaluates these rules again
+            session.rollback()
+            log.info("alert_batch_dropped", after=last_id)
+            return
+
+
+def evaluate_batch(now: datetime, after_id: str) -> str | None:
+    """Evaluate the rules after this id. Return the id of the last one, None when there are no more. Five queries."""
+    query = select(*RULE_COLUMNS).where(AlertRule.enabled, AlertRule.id > after_id).order_by(AlertRule.id)
+    rules = session.execute(query.limit(BATCH_RULES).with_for_update(skip_locked=True, key_share=True)).all()
+    if not rules:
+        return None
+    values_by_id, values_by_account = load_values(rules, now)
+    state_query = select(AlertState).where(AlertState.rule_id.in_([rule.id for rule in rules]))
+    states = {
+        (state.rule_id, state.resource_id): state
+        for state in session.scalars(state_query.execution_options(populate_existing=True))
+    }
+    events: list[AlertEvent] = []
+    for rule in rules:
+        compare = COMPARISONS[rule.operator]
+        targets: Iterable[Row] = (
+            values_by_account[rule.account_id]
+            if rule.resource_id is None
+            else filter(None, [values_by_id.get(rule.resource_id)])
+        )
+        for target in targets:
+            value = get_value(rule.metric, target)
+            is_beyond = value is not None and compare(value, rule.threshold)
+            state = states.get((rule.id, target.id))
+            if state is None:
+                if value is not None and not is_beyond:
+                    continue
+                state = AlertState(rule_id=rule.id, resource_id=target.id, status="ok")
+                session.add(state)
+            kind = update_state(state, rule, value, is_beyond, now)
+            if kind:
+                events.append(make_event(rule, target, kind, value))
+    add_notifications(events)
+    return rules[-1].id
+
+
+def load_values(rules: Sequence[Row], now: datetime) -> tuple[dict[str, Row], dict[str, list[Row]]]:
+    """Return the averages of the last minute, by instance id, and by account for rules that watch all."""
+    seconds = now.timestamp()
+    slots = [compute_slot(FINEST_STEP, seconds - age)["slot"] for age in range(0, VALUE_SECONDS + 1, FINEST_STEP)]
+    account_ids = {rule.account_id for rule in rules if rule.resource_id is None}
+    ids = {rule.resource_id for rule in rules if rule.resource_id is not None}
+    is_fresh = and_(
+        samples.instance_id == Instance.id,
+        samples.step == FINEST_STEP,
+        samples.slot.in_(slots),
+        samples.at > seconds - VALUE_SECONDS,
+        samples.at <= seconds,
+    )
+    averages = [func.avg(samples[name]).label(name) for name in METRIC_NAMES]
+    query = (
+        select(Instance.id, Instance.account_id, Instance.name, Instance.ram, *averages)
+        .outerjoin(InstanceMetric, is_fresh)
+        .where(or_(Instance.id.in_(ids), Instance.account_id.in_(account_ids)))
+        .group_by(Instance.id)
+        .order_by(Instance.id)
+    )
+    by_id: dict[str, Row] = {}
+    by_account: dict[str, list[Row]] = defaultdict(list)
+    for row in session.execute(query):
+        by_id[row.id] = row
+        by_account[row.account_id].append(row)
+    return by_id, by_account
+
+
+def get_value(metric: str, target: Row) -> float | None:
+    column = COLUMN_BY_METRIC.get(metric, metric)
+    value = getattr(target, column)
+    if value is None or column != MEMORY_COLUMN:
+        return value
+    return min(100.0, 100 * value / target.ram)
+
+
+def update_state(state: AlertState, rule: Row, value: float | None, is_beyond: bool, now: datetime) -> str | None:
+    """Update the state and return the kind of what happened, or None.
+
+    The status changes when the values have called for it for the rule's duration; a gap in the values begins it anew.
+    """
+    if value is None:
+        state.no_data_since = state.no_data_since or now
+        state.changing_since = None
+        return None
+    state.no_data_since = None
+    if is_beyond == (state.status == "firing"):
+        state.changing_since = None
+        if state.status == "ok":
+            forget(state)
+            return None
+        return remind(state, rule, now)
+    state.changing_since = state.changing_since or now
+    if now - state.changing_since < timedelta(seconds=rule.duration):
+        return None
+    if not is_beyond:
+        forget(state)
+        return "resolved"
+    state.status, state.value, state.changing_since = "firing", value, None
+    state.fired_at = state.notified_at = now
+    return "firing"
+
+
+def forget(state: AlertState) -> None:
+    """Delete the state: no row means values within the limit."""
+    if state in session.new:
+        session.expunge(state)
+    else:
+        session.delete(state)
+
+
+def remind(state: AlertState, rule: Row, now: datetime) -> str | None:
+    if not rule.reminder_interval or state.acknowledged_at or state.notified_at is None:
+        return None
+    if now - state.notified_at < timedelta(seconds=rule.reminder_interval):
+        return None
+    state.notified_at = now
+    return "reminder"
+
+
+def make_event(rule: Row, target: Row, kind: str, value: float | None) -> AlertEvent:
+    return AlertEvent(
+        id=generate_id(), rule_id=rule.id, resource_id=target.id, resource_name=target.name, kind=kind, value=value
+    )
+
+
+def add_notifications(events: list[AlertEvent]) -> None:
+    """Record the events, each with a notification for every enabled channel of its rule."""
+    if not events:
+        session.flush()
+        return
+    session.add_all(events)
+    session.flush()
+    channel_ids = defaultdict(list)
+    query = (
+        select(alert_rule_channels.c.rule_id, NotificationChannel.id)
+        .join(NotificationChannel, NotificationChannel.id == alert_rule_channels.c.channel_id)
+        .where(NotificationChannel.enabled, alert_rule_channels.c.rule_id.in_({event.rule_id for event in events}))
+        .with_for_update(read=True, key_share=True, of=NotificationChannel)
+    )
+    for rule_id, channel_id in session.execute(query):
+        channel_ids[rule_id].append(channel_id)
+    session.add_all(make_notifications(events, channel_ids))
+    session.flush()
+
+
+def make_notifications(events: list[AlertEvent], channel_ids: dict[str, list[Any]]) -> Iterator[AlertNotification]:
+    for event in events:
+        for channel_id in channel_ids.get(event.rule_id, ()):
+            yield AlertNotification(event_id=event.id, channel_id=channel_id)

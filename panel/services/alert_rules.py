@@ -1,0 +1,123 @@
+"""Customers' alert rules."""
+
+from typing import Any
+
+from sqlalchemy import Select, func, select
+from sqlalchemy import delete as delete_rows
+from sqlalchemy import update as update_rows
+from sqlalchemy.orm import selectinload
+
+from panel.core import clock
+from panel.core.db import lock_row, session
+from panel.core.errors import Conflict, Invalid, NotFound
+from panel.core.messages import message
+from panel.models import Account, AlertEvent, AlertRule, AlertState, Instance
+from panel.services import notification_channels, settings
+from panel.services.access import Access
+from panel.services.crud import update_fields
+
+CONDITION_FIELDS = {"resource_type", "resource_id", "metric", "operator", "threshold", "duration", "enabled"}
+"""A change of one of these makes the states of the rule begin anew."""
+
+
+def listing(account: Access | Account) -> Select[AlertRule]:
+    query = select(AlertRule).where(account.visible_rows(AlertRule)).order_by(AlertRule.name, AlertRule.id)
+    return query.options(selectinload(AlertRule.channels))
+
+
+def get(alert_rule_id: str, account: Access | Account) -> AlertRule:
+    query = listing(account).where(AlertRule.id == alert_rule_id)
+    alert_rule = session.scalar(query.execution_options(populate_existing=True))
+    if alert_rule is None:
+        raise NotFound(message("No such alert rule."))
+    return alert_rule
+
+
+def create(account: Access | Account, *, channel_ids: list[Any] | None = None, **values: Any) -> AlertRule:
+    values["resource_id"] = get_own_resource_id(account, values.get("resource_id"))
+    channels = notification_channels.get_all(channel_ids or [], account)
+    lock_row(Account, account.id)  # serializes the count
+    count = select(func.count()).where(AlertRule.account_id == account.id)
+    maximum = settings.get().max_alert_rules
+    if session.scalars(count).one() >= maximum:
+        raise Invalid(message("An account has at most {maximum} alert rules.", maximum=maximum))
+    alert_rule = AlertRule(account_id=account.id, channels=channels, **values)
+    session.add(alert_rule)
+    session.flush()
+    session.refresh(alert_rule)
+    return alert_rule
+
+
+def update(alert_rule: AlertRule, account: Access | Account, **changes: Any) -> AlertRule:
+    """Change the given fields. `channel_ids` replaces the channels."""
+    if "resource_id" in changes:
+        changes["resource_id"] = get_own_resource_id(account, changes["resource_id"])
+    if "channel_ids" in changes:
+        changes["channels"] = notification_channels.get_all(changes.pop("channel_ids"), account)
+    is_new_condition = any(
+        name in CONDITION_FIELDS and value != getattr(alert_rule, name) for name, value in changes.items()
+    )
+    update_fields(alert_rule, changes)
+    if is_new_condition:
+        session.execute(delete_rows(AlertState).where(AlertState.rule_id == alert_rule.id))
+    session.refresh(alert_rule)
+    return alert_rule
+
+
+def get_own_resource_id(account: Access | Account, resource_id: Any) -> str | None:
+    """Return the id of an instance that the person may see. Members with chosen resources must name one."""
+    if resource_id is None:
+        if getattr(account, "reach", "all") != "all":
+            sentence = message("Choose an instance: you do not have access to all of them.")
+            raise Invalid(sentence, resource_id=sentence)
+        return None
+    query = select(Instance.id).where(account.visible_rows(Instance), Instance.id == str(resource_id))
+    if session.scalar(query) is None:
+        sentence = message("No such instance.")
+        raise Invalid(sentence, resource_id=sentence)
+    return str(resource_id)
+
+
+def delete(alert_rule: AlertRule) -> None:
+    session.delete(alert_rule)
+    session.flush()
+
+
+def acknowledge(alert_rule: AlertRule, actor: str) -> None:
+    """Stop the reminders of everything that fires now. Raise Conflict when nothing does."""
+    now = clock.now()
+    unacknowledged = (
+        AlertState.rule_id == alert_rule.id,
+        AlertState.status == "firing",
+        AlertState.acknowledged_at.is_(None),
+    )
+    query = select(AlertState, Instance.name).join(Instance, Instance.id == AlertState.resource_id)
+    rows = session.execute(query.where(*unacknowledged)).all()
+    if not rows and alert_rule.status != "firing":
+        raise Conflict(message("The alert is not firing."), reason="not_firing")
+    for state, name in rows:
+        session.add(
+            AlertEvent(
+                rule_id=alert_rule.id,
+                resource_id=state.resource_id,
+                resource_name=name,
+                kind="acknowledged",
+                value=state.value,
+                actor=actor,
+            )
+        )
+    session.execute(update_rows(AlertState).where(*unacknowledged).values(acknowledged_at=now))
+    session.flush()
+    session.refresh(alert_rule)
+
+
+def select_history(alert_rule: AlertRule) -> Select[AlertEvent]:
+    """Select what happened, newest first."""
+    query = select(AlertEvent).where(AlertEvent.rule_id == alert_rule.id)
+    return query.order_by(AlertEvent.id.desc())
+
+
+def select_states(alert_rule: AlertRule) -> Select[Any]:
+    """Select the resources that fire or have no values, with their names."""
+    query = select(AlertState, Instance.name).join(Instance, Instance.id == AlertState.resource_id)
+    return query.where(AlertState.rule_id == alert_rule.id).order_by(AlertState.status, Instance.name)
