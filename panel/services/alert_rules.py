@@ -1,5 +1,6 @@
 """Customers' alert rules."""
 
+from collections.abc import Iterable
 from typing import Any
 
 from sqlalchemy import Select, func, select
@@ -15,6 +16,9 @@ from panel.models import Account, AlertEvent, AlertRule, AlertState, Instance
 from panel.services import notification_channels, settings
 from panel.services.access import Access
 from panel.services.crud import update_fields
+
+MAX_RESOURCE_OPTIONS = 500
+"""Instances that the form offers. The API accepts all."""
 
 CONDITION_FIELDS = {"resource_type", "resource_id", "metric", "operator", "threshold", "duration", "enabled"}
 """A change of one of these makes the states of the rule begin anew."""
@@ -121,3 +125,18 @@ def select_states(alert_rule: AlertRule) -> Select[Any]:
     """Select the resources that fire or have no values, with their names."""
     query = select(AlertState, Instance.name).join(Instance, Instance.id == AlertState.resource_id)
     return query.where(AlertState.rule_id == alert_rule.id).order_by(AlertState.status, Instance.name)
+
+
+def map_resource_names(rules: Iterable[AlertRule]) -> dict[str, str]:
+    """Return the names of the instances that the rules watch, by id."""
+    ids = {rule.resource_id for rule in rules if rule.resource_id}
+    if not ids:
+        return {}
+    return dict(session.execute(select(Instance.id, Instance.name).where(Instance.id.in_(ids))).all())
+
+
+def list_resource_options(account: Access | Account) -> list[tuple[str, str]]:
+    """Return id and name of the instances that can be chosen."""
+    query = select(Instance.id, Instance.name).where(account.visible_rows(Instance))
+    rows = session.execute(query.order_by(Instance.name, Instance.id).limit(MAX_RESOURCE_OPTIONS))
+    return [(row.id, row.name) for row in rows]

@@ -23,10 +23,7 @@ ANSWER_TIMEOUT_SECONDS, ATTEMPT_TIMEOUT_SECONDS = 20.0, 30.0
 MAX_ANSWER_BYTES = 65536
 """Bytes of an answer that are read."""
 
-ATTEMPT_TIMEOUT_MESSAGE = message(
-    "The attempt was cut off because it took longer than {seconds:.0f} seconds.",
-    seconds=ATTEMPT_TIMEOUT_SECONDS,
-)
+ATTEMPT_TIMEOUT_MESSAGE = message("The attempt was cut off because it took longer than {seconds:.0f} seconds.")
 
 
 class AttemptFailed(Exception):
@@ -36,8 +33,18 @@ class AttemptFailed(Exception):
 class ReceiverConnection:
     """Posts to one URL. One thread uses it; the dispatcher's thread calls `enforce_deadline`."""
 
-    def __init__(self, url: str, ssl_context: ssl.SSLContext) -> None:
-        self.url, self.ssl_context = url, ssl_context
+    def __init__(
+        self,
+        url: str,
+        ssl_context: ssl.SSLContext,
+        *,
+        method: str = "POST",
+        connect_timeout: float = CONNECT_TIMEOUT_SECONDS,
+        answer_timeout: float = ANSWER_TIMEOUT_SECONDS,
+    ) -> None:
+        self.url, self.ssl_context, self.method = url, ssl_context, method
+        self.connect_timeout, self.answer_timeout = connect_timeout, answer_timeout
+        self.attempt_timeout = max(ATTEMPT_TIMEOUT_SECONDS, connect_timeout + answer_timeout)
         self.connection: PinnedConnection | None = None
         self.began_at = self.deadline_at = float("inf")
 
@@ -47,7 +54,7 @@ class ReceiverConnection:
         Errors while the body is read are ignored, because only the status decides.
         """
         self.began_at = time.monotonic()
-        self.deadline_at = self.began_at + ATTEMPT_TIMEOUT_SECONDS
+        self.deadline_at = self.began_at + self.attempt_timeout
         try:
             self.connect()
             answer = self.send(payload, headers)
@@ -65,10 +72,10 @@ class ReceiverConnection:
         self.close()
         try:
             target, addresses = resolve_target(self.url)
-            connection = PinnedConnection(target, addresses, self.ssl_context)
+            connection = PinnedConnection(target, addresses, self.ssl_context, self.connect_timeout)
             self.path, self.connection = target.path, connection
             connection.connect()
-            connection.sock.settimeout(ANSWER_TIMEOUT_SECONDS)
+            connection.sock.settimeout(self.answer_timeout)
         except UrlRefused as refusal:
             raise AttemptFailed(get_message(refusal)) from None
         except (OSError, HTTPError, ValueError) as error:
@@ -77,7 +84,7 @@ class ReceiverConnection:
                     error,
                     message(
                         "The receiver could not be reached within {seconds:.0f} seconds.",
-                        seconds=CONNECT_TIMEOUT_SECONDS,
+                        seconds=self.connect_timeout,
                     ),
                 )
             ) from error
@@ -85,19 +92,19 @@ class ReceiverConnection:
     def send(self, payload: bytes, headers: Mapping[str, str]) -> HTTPResponse:
         assert self.connection  # `connect` made it
         try:
-            answer = self.connection.post(self.path, headers, payload)
+            answer = self.connection.post(self.path, headers, payload, self.method)
         except (OSError, HTTPError, HTTPException, ValueError) as error:
             raise AttemptFailed(
                 self.describe_error(
                     error,
                     message(
                         "The receiver did not answer within {seconds:.0f} seconds.",
-                        seconds=ANSWER_TIMEOUT_SECONDS,
+                        seconds=self.answer_timeout,
                     ),
                 )
             ) from error
         if time.monotonic() >= self.deadline_at:  # cut off within the headers, which looks like their end
-            raise AttemptFailed(ATTEMPT_TIMEOUT_MESSAGE)
+            raise AttemptFailed(ATTEMPT_TIMEOUT_MESSAGE.format(seconds=self.attempt_timeout))
         return answer
 
     def read_body(self, answer: HTTPResponse) -> bytes:
@@ -116,7 +123,7 @@ class ReceiverConnection:
         """Return a sentence for the customer. `timeout_message` is the one for a timeout."""
         cause = error.__context__ if isinstance(error, HTTPError) and error.__context__ else error
         if time.monotonic() >= self.deadline_at:
-            return ATTEMPT_TIMEOUT_MESSAGE
+            return ATTEMPT_TIMEOUT_MESSAGE.format(seconds=self.attempt_timeout)
         if isinstance(cause, TimeoutError):
             return timeout_message
         if isinstance(cause, ssl.SSLCertVerificationError):

@@ -1,70 +1,200 @@
-"""Alert rules: the list, and forms to create and change one."""
+"""Alert rules: the list, a page for each with its history, and forms to create and change one."""
 
 from flask import Blueprint, url_for
 
 from panel.auth.browser_session import get_current_access, require_page_permission
-from panel.schemas.alert_rules import AlertRuleIn, AlertRulePatch
-from panel.services import alert_rules
+from panel.core.db import session
+from panel.schemas.alert_rules import METRIC_UNITS, AlertRuleIn, AlertRulePatch
+from panel.services import alert_rules, notification_channels
 from panel.web.forms import Form
 from panel.web.htmx import build_action_response, flash_message, redirect_to, render
 from panel.web.page_registry import NavigationEntry, PaletteAction
 from panel.web.paging import Page
 from panel.web.translation import gettext as _
+from panel.web.translation import lazy_gettext
 
 bp = Blueprint("alert_rules", __name__, url_prefix="/alert-rules")
 NAVIGATION = NavigationEntry(
-    "watch", "Alert rules", "alert_rules.index", icon="box", permission="monitoring.view", position=40
+    "watch", "Alerts", "alert_rules.index", icon="bell", permission="monitoring.view", position=30
 )
 PALETTE_ACTIONS = (
     PaletteAction("Add alert rule", "alert_rules.new", icon="plus", permission="monitoring.manage", position=111),
 )
+
+METRIC_LABELS = {
+    "cpu_pct": lazy_gettext("CPU usage"),
+    "mem_pct": lazy_gettext("Memory usage"),
+    "bandwidth_in": lazy_gettext("Incoming traffic"),
+    "bandwidth_out": lazy_gettext("Outgoing traffic"),
+    "disk_read_bytes": lazy_gettext("Disk reads"),
+    "disk_write_bytes": lazy_gettext("Disk writes"),
+    "disk_read_iops": lazy_gettext("Disk read operations"),
+    "disk_write_iops": lazy_gettext("Disk write operations"),
+}
+METRIC_ALIASES = {"cpu": "cpu_pct", "memory": "mem_pct"}
+OPERATOR_LABELS = {
+    "gt": lazy_gettext("is above"),
+    "gte": lazy_gettext("is at least"),
+    "lt": lazy_gettext("is below"),
+    "lte": lazy_gettext("is at most"),
+    "eq": lazy_gettext("is exactly"),
+}
+DURATIONS = {
+    0: lazy_gettext("At once"),
+    60: lazy_gettext("1 minute"),
+    300: lazy_gettext("5 minutes"),
+    900: lazy_gettext("15 minutes"),
+    3600: lazy_gettext("1 hour"),
+}
+REMINDERS = {
+    0: lazy_gettext("No reminders"),
+    900: lazy_gettext("Every 15 minutes"),
+    3600: lazy_gettext("Every hour"),
+    21600: lazy_gettext("Every 6 hours"),
+    86400: lazy_gettext("Every day"),
+}
+NEW_RULE = {
+    "metric": "cpu_pct",
+    "operator": "gt",
+    "threshold": 90,
+    "duration": 300,
+    "reminder_interval": 3600,
+    "resource_type": "instance",
+}
+
+
+def describe_condition(rule):
+    """Return the rule's condition as a sentence without a subject: "CPU usage is above 90 %"."""
+    label = METRIC_LABELS[METRIC_ALIASES.get(rule.metric, rule.metric)]
+    return f"{label} {OPERATOR_LABELS[rule.operator]} {rule.threshold:g} {METRIC_UNITS[rule.metric]}"
+
+
+def get_rule(alert_rule_id):
+    return alert_rules.get(alert_rule_id, get_current_access())
 
 
 @bp.get("")
 @require_page_permission("monitoring.view")
 def index():
     page = Page(alert_rules.listing(get_current_access()))
-    return render("customer/alert_rules/index.html", "rows", page=page)
+    names = alert_rules.map_resource_names(page.rows)
+    context = {"page": page, "names": names, "describe_condition": describe_condition}
+    return render("customer/alert_rules/index.html", "rows", **context)
 
 
 @bp.get("/new")
 @require_page_permission("monitoring.manage")
 def new():
-    return render("customer/alert_rules/new.html", form=Form(AlertRuleIn))
+    return form_page(Form(AlertRuleIn, initial=NEW_RULE))
 
 
 @bp.post("/new")
 @require_page_permission("monitoring.manage")
 def create():
-    form = Form(AlertRuleIn)
+    form = Form(AlertRuleIn, initial=NEW_RULE)
     if form.submit(lambda **data: alert_rules.create(get_current_access(), **data)):
         flash_message(_("Alert rule %(name)s created.", name=form.result.name))
-        return redirect_to(url_for(".index"))
-    return render("customer/alert_rules/new.html", "form", status=form.status, form=form)
+        return redirect_to(url_for(".show", alert_rule_id=form.result.id))
+    return form_page(form)
+
+
+def form_page(form, alert_rule=None):
+    access = get_current_access()
+    metric = form.get_value("metric")
+    metrics = [(name, f"{label} ({METRIC_UNITS[name]})") for name, label in METRIC_LABELS.items()]
+    if metric in METRIC_ALIASES:
+        metrics.append((metric, f"{METRIC_LABELS[METRIC_ALIASES[metric]]} ({METRIC_UNITS[metric]})"))
+    context = {
+        "alert_rule": alert_rule,
+        "metrics": metrics,
+        "operators": list(OPERATOR_LABELS.items()),
+        "durations": add_current(DURATIONS, form.get_value("duration")),
+        "reminders": add_current(REMINDERS, form.get_value("reminder_interval")),
+        "resources": alert_rules.list_resource_options(access),
+        "sees_all": access.reach == "all",
+        "channels": [(row.id, row.name) for row in session.scalars(notification_channels.listing(access))],
+    }
+    return render("customer/alert_rules/form.html", "form", status=form.status, form=form, **context)
+
+
+def add_current(labels, value):
+    """Return the options, with the current number of seconds if it is another one."""
+    options = list(labels.items())
+    if str(value).isdecimal() and int(value) not in labels:
+        options.append((int(value), _("%(seconds)s seconds", seconds=value)))
+    return options
 
 
 @bp.get("/<alert_rule_id>")
 @require_page_permission("monitoring.view")
+def show(alert_rule_id):
+    alert_rule = get_rule(alert_rule_id)
+    context = {
+        "alert_rule": alert_rule,
+        "condition": describe_condition(alert_rule),
+        "unit": METRIC_UNITS[alert_rule.metric],
+        "resource_name": alert_rules.map_resource_names([alert_rule]).get(alert_rule.resource_id),
+        "states": session.execute(alert_rules.select_states(alert_rule).limit(50)).all(),
+        "page": Page(alert_rules.select_history(alert_rule)),
+        "durations": DURATIONS,
+        "reminders": REMINDERS,
+    }
+    return render("customer/alert_rules/show.html", "live", **context)
+
+
+@bp.get("/<alert_rule_id>/edit")
+@require_page_permission("monitoring.manage")
 def edit(alert_rule_id):
-    alert_rule = alert_rules.get(alert_rule_id, get_current_access())
-    form = Form(AlertRulePatch, initial=alert_rule)
-    return render("customer/alert_rules/edit.html", alert_rule=alert_rule, form=form)
+    alert_rule = get_rule(alert_rule_id)
+    return form_page(Form(AlertRulePatch, initial=make_initial(alert_rule)), alert_rule)
 
 
-@bp.post("/<alert_rule_id>")
+@bp.post("/<alert_rule_id>/edit")
 @require_page_permission("monitoring.manage")
 def update(alert_rule_id):
-    alert_rule = alert_rules.get(alert_rule_id, get_current_access())
-    form = Form(AlertRulePatch, initial=alert_rule)
-    if form.submit(lambda **data: alert_rules.update(alert_rule, **data)):
+    alert_rule = get_rule(alert_rule_id)
+    form = Form(AlertRulePatch, initial=make_initial(alert_rule))
+    if form.submit(lambda **data: alert_rules.update(alert_rule, get_current_access(), **data)):
         flash_message(_("Alert rule %(name)s changed.", name=form.result.name))
-        return redirect_to(url_for(".index"))
-    return render("customer/alert_rules/edit.html", "form", status=form.status, alert_rule=alert_rule, form=form)
+        return redirect_to(url_for(".show", alert_rule_id=alert_rule_id))
+    return form_page(form, alert_rule)
+
+
+def make_initial(alert_rule):
+    names = ("name", "resource_id", "metric", "operator", "threshold", "duration", "reminder_interval")
+    values = {name: getattr(alert_rule, name) for name in names}
+    threshold = f"{alert_rule.threshold:.15g}"
+    return values | {"threshold": threshold, "channel_ids": [channel.id for channel in alert_rule.channels]}
+
+
+@bp.post("/<alert_rule_id>/acknowledge")
+@require_page_permission("monitoring.manage")
+def acknowledge(alert_rule_id):
+    alert_rule = get_rule(alert_rule_id)
+    alert_rules.acknowledge(alert_rule, get_current_access().actor)
+    return build_action_response(
+        _("%(name)s acknowledged. You get no more reminders.", name=alert_rule.name),
+        url_for(".show", alert_rule_id=alert_rule_id),
+    )
+
+
+@bp.post("/<alert_rule_id>/enable")
+@require_page_permission("monitoring.manage")
+def enable(alert_rule_id):
+    alert_rule = alert_rules.update(get_rule(alert_rule_id), get_current_access(), enabled=True)
+    return build_action_response(_("%(name)s enabled.", name=alert_rule.name), url_for(".index"))
+
+
+@bp.post("/<alert_rule_id>/disable")
+@require_page_permission("monitoring.manage")
+def disable(alert_rule_id):
+    alert_rule = alert_rules.update(get_rule(alert_rule_id), get_current_access(), enabled=False)
+    return build_action_response(_("%(name)s disabled.", name=alert_rule.name), url_for(".index"))
 
 
 @bp.post("/<alert_rule_id>/delete")
 @require_page_permission("monitoring.delete")
 def delete(alert_rule_id):
-    alert_rule = alert_rules.get(alert_rule_id, get_current_access())
+    alert_rule = get_rule(alert_rule_id)
     alert_rules.delete(alert_rule)
     return build_action_response(_("Alert rule %(name)s deleted.", name=alert_rule.name), url_for(".index"))

@@ -1,24 +1,28 @@
-"""Notification channels: the list, and forms to create and change one."""
+"""Notification channels: the list, and forms to create, test and change one."""
 
-from flask import Blueprint, url_for
+from flask import Blueprint, request, url_for
+from marshmallow import fields
 
 from panel.auth.browser_session import get_current_access, require_page_permission
-from panel.schemas.notification_channels import NotificationChannelIn, NotificationChannelPatch
+from panel.core.errors import Invalid
+from panel.schemas.base import In, Patch
+from panel.schemas.notification_channels import CONFIG_BY_TYPE, NotificationChannelIn, NotificationChannelPatch
 from panel.services import notification_channels
 from panel.web.forms import Form
 from panel.web.htmx import build_action_response, flash_message, redirect_to, render
 from panel.web.page_registry import NavigationEntry, PaletteAction
 from panel.web.paging import Page
 from panel.web.translation import gettext as _
+from panel.web.translation import lazy_gettext
 
 bp = Blueprint("notification_channels", __name__, url_prefix="/notification-channels")
 NAVIGATION = NavigationEntry(
     "watch",
-    "Notification channels",
+    "Channels",
     "notification_channels.index",
-    icon="box",
+    icon="send",
     permission="monitoring.view",
-    position=30,
+    position=40,
 )
 PALETTE_ACTIONS = (
     PaletteAction(
@@ -26,64 +30,150 @@ PALETTE_ACTIONS = (
         "notification_channels.new",
         icon="plus",
         permission="monitoring.manage",
-        position=101,
+        position=112,
     ),
 )
+
+TYPE_LABELS = {
+    "mail": lazy_gettext("Mail"),
+    "slack": "Slack",
+    "discord": "Discord",
+    "telegram": "Telegram",
+    "webhook": "Webhook",
+}
+
+
+class ConfigForm(In):
+    """The fields of all types. The service validates them."""
+
+    webhook_url = fields.String()
+    bot_token = fields.String()
+    chat_id = fields.String()
+    url = fields.String()
+    method = fields.String()
+    secret = fields.String()
+
+
+class NameForm(Patch):
+    name = NotificationChannelPatch().fields["name"]
+
+
+class NewForm(NotificationChannelIn):
+    class Meta(NotificationChannelIn.Meta):
+        exclude = ("config", "enabled", "type")
+
+
+CONFIG_FIELDS = tuple(ConfigForm().fields)
+
+
+def with_field_names(function, **values):
+    """Call the function with the sent settings as `config`. Its errors get the names of the form's fields."""
+    config = {name: values.pop(name) for name in CONFIG_FIELDS if name in values}
+    try:
+        return function(config, **values)
+    except Invalid as error:
+        error.fields = {name.removeprefix("config."): texts for name, texts in error.fields.items()}
+        raise
+
+
+def get_channel(channel_id):
+    return notification_channels.get(channel_id, get_current_access())
 
 
 @bp.get("")
 @require_page_permission("monitoring.view")
 def index():
     page = Page(notification_channels.listing(get_current_access()))
-    return render("customer/notification_channels/index.html", "rows", page=page)
+    return render("customer/notification_channels/index.html", "rows", page=page, types=TYPE_LABELS)
 
 
 @bp.get("/new")
 @require_page_permission("monitoring.manage")
 def new():
-    return render("customer/notification_channels/new.html", form=Form(NotificationChannelIn))
+    return form_page(Form(NewForm, ConfigForm), get_type())
 
 
 @bp.post("/new")
 @require_page_permission("monitoring.manage")
 def create():
-    form = Form(NotificationChannelIn)
-    if form.submit(lambda **data: notification_channels.create(get_current_access(), **data)):
-        flash_message(_("Notification channel %(name)s created.", name=form.result.name))
+    form = Form(NewForm, ConfigForm)
+    access, type_ = get_current_access(), get_type()
+
+    def create_channel(config, **values):
+        return notification_channels.create(access, type=type_, config=config, **values)
+
+    if form.submit(lambda **values: with_field_names(create_channel, **values)):
+        flash_message(_("Channel %(name)s created. Send a test message to check that it works.", name=form.result.name))
         return redirect_to(url_for(".index"))
-    return render("customer/notification_channels/new.html", "form", status=form.status, form=form)
+    return form_page(form, type_)
 
 
-@bp.get("/<notification_channel_id>")
+def get_type():
+    """Return the requested type of channel."""
+    type_ = request.args.get("type")
+    return type_ if type_ in CONFIG_BY_TYPE else "mail"
+
+
+def form_page(form, type_, channel=None):
+    context = {"type": type_, "types": TYPE_LABELS, "channel": channel}
+    return render("customer/notification_channels/form.html", "form", status=form.status, form=form, **context)
+
+
+@bp.get("/<channel_id>")
 @require_page_permission("monitoring.view")
-def edit(notification_channel_id):
-    notification_channel = notification_channels.get(notification_channel_id, get_current_access())
-    form = Form(NotificationChannelPatch, initial=notification_channel)
-    return render("customer/notification_channels/edit.html", notification_channel=notification_channel, form=form)
+def show(channel_id):
+    channel = get_channel(channel_id)
+    page = Page(notification_channels.select_notifications(channel))
+    return render("customer/notification_channels/show.html", "live", channel=channel, page=page, types=TYPE_LABELS)
 
 
-@bp.post("/<notification_channel_id>")
+@bp.get("/<channel_id>/edit")
 @require_page_permission("monitoring.manage")
-def update(notification_channel_id):
-    notification_channel = notification_channels.get(notification_channel_id, get_current_access())
-    form = Form(NotificationChannelPatch, initial=notification_channel)
-    if form.submit(lambda **data: notification_channels.update(notification_channel, **data)):
-        flash_message(_("Notification channel %(name)s changed.", name=form.result.name))
-        return redirect_to(url_for(".index"))
-    return render(
-        "customer/notification_channels/edit.html",
-        "form",
-        status=form.status,
-        notification_channel=notification_channel,
-        form=form,
-    )
+def edit(channel_id):
+    channel = get_channel(channel_id)
+    return form_page(Form(NameForm, ConfigForm, initial={"name": channel.name}), channel.type, channel)
 
 
-@bp.post("/<notification_channel_id>/delete")
+@bp.post("/<channel_id>/edit")
+@require_page_permission("monitoring.manage")
+def update(channel_id):
+    channel = get_channel(channel_id)
+    form = Form(NameForm, ConfigForm, initial={"name": channel.name})
+
+    def update_channel(config, **values):
+        """Keep the stored settings unless an address or token was entered."""
+        return notification_channels.update(channel, **values, **({"config": config} if config else {}))
+
+    if form.submit(lambda **values: with_field_names(update_channel, **values)):
+        flash_message(_("%(name)s saved.", name=channel.name))
+        return redirect_to(url_for(".show", channel_id=channel_id))
+    return form_page(form, channel.type, channel)
+
+
+@bp.post("/<channel_id>/test")
+@require_page_permission("monitoring.manage")
+def send_test(channel_id):
+    notification_channels.send_test(get_channel(channel_id))
+    return build_action_response(_("Test message requested."), url_for(".show", channel_id=channel_id), "info")
+
+
+@bp.post("/<channel_id>/enable")
+@require_page_permission("monitoring.manage")
+def enable(channel_id):
+    channel = notification_channels.update(get_channel(channel_id), enabled=True)
+    return build_action_response(_("%(name)s enabled.", name=channel.name), url_for(".show", channel_id=channel_id))
+
+
+@bp.post("/<channel_id>/disable")
+@require_page_permission("monitoring.manage")
+def disable(channel_id):
+    channel = notification_channels.update(get_channel(channel_id), enabled=False)
+    return build_action_response(_("%(name)s disabled.", name=channel.name), url_for(".show", channel_id=channel_id))
+
+
+@bp.post("/<channel_id>/delete")
 @require_page_permission("monitoring.delete")
-def delete(notification_channel_id):
-    notification_channel = notification_channels.get(notification_channel_id, get_current_access())
-    notification_channels.delete(notification_channel)
-    return build_action_response(
-        _("Notification channel %(name)s deleted.", name=notification_channel.name), url_for(".index")
-    )
+def delete(channel_id):
+    channel = get_channel(channel_id)
+    notification_channels.delete(channel)
+    return build_action_response(_("Channel %(name)s deleted.", name=channel.name), url_for(".index"))

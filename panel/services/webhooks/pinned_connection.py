@@ -54,9 +54,15 @@ class PinnedConnection(HTTPSConnection):
 
     response_class = FinalResponse
 
-    def __init__(self, target: Target, addresses: Sequence[IpAddress], context: ssl.SSLContext) -> None:
-        super().__init__(target.host, target.port, timeout=CONNECT_TIMEOUT_SECONDS, ssl_context=context)
-        self.found = addresses
+    def __init__(
+        self,
+        target: Target,
+        addresses: Sequence[IpAddress],
+        context: ssl.SSLContext,
+        connect_timeout: float = CONNECT_TIMEOUT_SECONDS,
+    ) -> None:
+        super().__init__(target.host, target.port, timeout=connect_timeout, ssl_context=context)
+        self.found, self.connect_timeout = addresses, connect_timeout
         self.switch: socket.socket | None = None
 
     def connect(self) -> None:
@@ -66,7 +72,7 @@ class PinnedConnection(HTTPSConnection):
 
     def open_socket(self) -> socket.socket:
         """Return a connection to the first address that answers."""
-        deadline = time.monotonic() + CONNECT_TIMEOUT_SECONDS
+        deadline = time.monotonic() + self.connect_timeout
         errors: list[OSError] = []
         for ip in self.found:
             timeout = max(0.1, deadline - time.monotonic())
@@ -76,7 +82,7 @@ class PinnedConnection(HTTPSConnection):
                 errors.append(error)
         raise errors[0]
 
-    def post(self, path: str, headers: Mapping[str, str], payload: bytes) -> FinalResponse:
+    def post(self, path: str, headers: Mapping[str, str], payload: bytes, method: str = "POST") -> FinalResponse:
         """Send a request in one write and return the final answer; its body is still to be read.
 
         This takes half the CPU time of urllib3's `request`. The caller closes the connection if the answer requires it
@@ -85,9 +91,9 @@ class PinnedConnection(HTTPSConnection):
         name = f"[{self.host}]" if ":" in self.host else self.host
         host = name if self.port == self.default_port else f"{name}:{self.port}"
         fields = {"Host": host, "Content-Length": len(payload), **headers}
-        lines = [f"POST {path} HTTP/1.1", *(f"{field}: {value}" for field, value in fields.items()), "\r\n"]
+        lines = [f"{method} {path} HTTP/1.1", *(f"{field}: {value}" for field, value in fields.items()), "\r\n"]
         self.sock.sendall("\r\n".join(lines).encode("ascii") + payload)
-        answer = FinalResponse(self.sock, method="POST")
+        answer = FinalResponse(self.sock, method=method)
         try:
             answer.begin()
         except BaseException:
