@@ -466,6 +466,8 @@ def create_body_resources(api_as, cast, caller):
     role = api_as(caller, "POST", "/api/team/roles", json={"name": "r", "permissions": []}).json["role"]
     group = api_as(caller, "POST", "/api/security-groups", json={"name": "g"}).json["security_group"]
     ip_set = api_as(caller, "POST", "/api/ip-sets", json={"name": "s", "ip_version": "ipv4"}).json["ip_set"]
+    channel = {"name": "c", "type": "mail"}
+    channel = api_as(caller, "POST", "/api/notification-channels", json=channel).json["channel"]
     image, iso = create_image_and_iso(access)
     stopped = cast.instance(caller)
     stopped.deployed = True
@@ -487,6 +489,7 @@ def create_body_resources(api_as, cast, caller):
         "remote_group_id": group["id"],
         "ip_set_id": ip_set["id"],
         "instance_ids": [cast.instance(caller).id],
+        "channel_ids": [channel["id"]],
         "backup_id": create_backup(stopped).id,
         "target_disk_id": stopped.disks[0].id,
         "pack_id": resource_packs.create(user_id=access.id, name="pack", **pack_size).id,
@@ -553,6 +556,8 @@ def request_bodies(api_as, cast, change_config):
     session.commit()
     body = {"name": "nightly", "retention_count": 1}
     policy_id = api_as("owner", "POST", "/api/backup-policies", json=body).json["policy"]["id"]
+    alert = {"name": "a", "resource_type": "instance", "metric": "cpu_pct", "operator": "gt", "threshold": 90}
+    alert_id = api_as("owner", "POST", "/api/alert-rules", json=alert).json["alert_rule"]["id"]
     invitation = {"email": "new@example.com", "reach": "projects"}
     drive = {"instance_id": cast.instance().id, "slot": "primary", "device": "primary", "action": "mount"}
     return (
@@ -585,6 +590,8 @@ def request_bodies(api_as, cast, change_config):
                 ("POST", f"/api/backup-policy/{{policy_id}}/{action}"): ({"policy_id": policy_id}, {})
                 for action in ("attach", "detach")
             },
+            ("POST", "/api/alert-rules"): ({}, alert),
+            ("PATCH", "/api/alert-rule/{alert_rule_id}"): ({"alert_rule_id": alert_id}, {}),
             ("POST", "/api/microvm/vms"): ({}, {"name": "m", "location_id": cast.location.id}),
             ("POST", "/api/microvm/connectors"): ({}, {"port": 80}),
             ("PATCH", "/api/microvm/settings"): ({}, {}),

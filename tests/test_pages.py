@@ -260,6 +260,8 @@ LIST_PAGE_PERMISSIONS = {
     "/sandbox-keys": "microvm.manage",
     "/backup-policies": "backup_policies.manage",
     "/webhooks": "webhooks.manage",
+    "/alert-rules": "monitoring.manage",
+    "/notification-channels": "monitoring.manage",
     "/projects": "projects.manage",
 }
 

@@ -87,9 +87,9 @@ CONFIG_BY_TYPE = {
 NAME = describe("Name of the channel.", "On call")
 TYPE = describe("Type of the receiver. Mails go to the owner of the account.", "slack")
 CONFIG = describe(
-    "Settings of the type. `slack`, `discord`: `webhook_url`. `telegram`: `bot_token`, `chat_id`. `webhook`: `url`, and "
-    "`method` (POST or PUT), `headers`, `secret`, `connect_timeout` (1 to 30 s), `timeout` (1 to 60 s), `verify_ssl`. "
-    "`mail`: none. Values may be strings. They are never returned; a change replaces all of them.",
+    "Settings of the type. `slack`, `discord`: `webhook_url`. `telegram`: `bot_token`, `chat_id`. `webhook`: `url`, "
+    "and `method` (POST or PUT), `headers`, `secret`, `connect_timeout` (1 to 30 s), `timeout` (1 to 60 s), "
+    "`verify_ssl`. `mail`: none. Values may be strings. They are never returned; a change replaces all of them.",
     {"webhook_url": "https://hooks.example.com/services/T0/B0/x"},
 )
 ENABLED = describe("Whether notifications are sent. Sending true resets `failure_count`.", True)

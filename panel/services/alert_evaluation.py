@@ -127,7 +127,7 @@ def load_values(rules: Sequence[Row], now: datetime) -> tuple[dict[str, Row], di
     )
     averages = [func.avg(samples[name]).label(name) for name in METRIC_NAMES]
     query = (
-        select(Instance.id, Instance.account_id, Instance.name, Instance.ram, *averages)
+        select(Instance.id, Instance.account_id, Instance.display_name, Instance.ram, *averages)
         .outerjoin(InstanceMetric, is_fresh)
         .where(or_(Instance.id.in_(ids), Instance.account_id.in_(account_ids)))
         .group_by(Instance.id)
@@ -195,7 +195,12 @@ def remind(state: AlertState, rule: Row, now: datetime) -> str | None:
 
 def make_event(rule: Row, target: Row, kind: str, value: float | None) -> AlertEvent:
     return AlertEvent(
-        id=generate_id(), rule_id=rule.id, resource_id=target.id, resource_name=target.name, kind=kind, value=value
+        id=generate_id(),
+        rule_id=rule.id,
+        resource_id=target.id,
+        resource_name=target.display_name,
+        kind=kind,
+        value=value,
     )
 
 

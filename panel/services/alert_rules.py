@@ -95,7 +95,7 @@ def acknowledge(alert_rule: AlertRule, actor: str) -> None:
         AlertState.status == "firing",
         AlertState.acknowledged_at.is_(None),
     )
-    query = select(AlertState, Instance.name).join(Instance, Instance.id == AlertState.resource_id)
+    query = select(AlertState, Instance.display_name).join(Instance, Instance.id == AlertState.resource_id)
     rows = session.execute(query.where(*unacknowledged)).all()
     if not rows and alert_rule.status != "firing":
         raise Conflict(message("The alert is not firing."), reason="not_firing")
@@ -123,8 +123,8 @@ def select_history(alert_rule: AlertRule) -> Select[AlertEvent]:
 
 def select_states(alert_rule: AlertRule) -> Select[Any]:
     """Select the resources that fire or have no values, with their names."""
-    query = select(AlertState, Instance.name).join(Instance, Instance.id == AlertState.resource_id)
-    return query.where(AlertState.rule_id == alert_rule.id).order_by(AlertState.status, Instance.name)
+    query = select(AlertState, Instance.display_name).join(Instance, Instance.id == AlertState.resource_id)
+    return query.where(AlertState.rule_id == alert_rule.id).order_by(AlertState.status, Instance.display_name)
 
 
 def map_resource_names(rules: Iterable[AlertRule]) -> dict[str, str]:
@@ -132,11 +132,11 @@ def map_resource_names(rules: Iterable[AlertRule]) -> dict[str, str]:
     ids = {rule.resource_id for rule in rules if rule.resource_id}
     if not ids:
         return {}
-    return dict(session.execute(select(Instance.id, Instance.name).where(Instance.id.in_(ids))).all())
+    return dict(session.execute(select(Instance.id, Instance.display_name).where(Instance.id.in_(ids))).all())
 
 
 def list_resource_options(account: Access | Account) -> list[tuple[str, str]]:
     """Return id and name of the instances that can be chosen."""
-    query = select(Instance.id, Instance.name).where(account.visible_rows(Instance))
-    rows = session.execute(query.order_by(Instance.name, Instance.id).limit(MAX_RESOURCE_OPTIONS))
-    return [(row.id, row.name) for row in rows]
+    query = select(Instance.id, Instance.display_name).where(account.visible_rows(Instance))
+    rows = session.execute(query.order_by(Instance.display_name, Instance.id).limit(MAX_RESOURCE_OPTIONS))
+    return [(row.id, row.display_name) for row in rows]

@@ -1,49 +1,75 @@
-"""Alert rules on the pages."""
+"""Alerts and channels on the pages."""
 
 from sqlalchemy import select
 
 from panel.core.db import session
-from panel.models import AlertRule
-from panel.services import alert_rules
+from panel.models import AlertRule, NotificationChannel
+from tests.alert_rules.values import RULE
 
 
-def create_alert_rule(account, name="first"):
-    alert_rule = alert_rules.create(account, name=name)
-    session.commit()
-    return alert_rule
-
-
-def test_alert_rule_form_creates_changes_and_deletes(browser_as, cast):
-    browser = browser_as("owner")
-    assert "No alert rule yet" in browser.get("/alert-rules").text
-    assert browser.post("/alert-rules/new", data={"name": "first", "description": "a note"}).status_code == 303
-    alert_rule = session.scalars(select(AlertRule)).one()
-    assert (alert_rule.name, alert_rule.account_id) == ("first", cast.owner.id)
-    assert "a note" in browser.get("/alert-rules").text
-    address = f"/alert-rules/{alert_rule.id}"
-    assert 'value="first"' in browser.get(address).text
-    assert browser.post(address, data={"name": "second", "description": ""}).status_code == 303
-    assert alert_rule.name == "second"
+def test_rule_form_creates_changes_and_deletes(browser_as, cast, create_channel):
+    browser, channel, instance = browser_as("owner"), create_channel(), cast.instance(display_name="web-1")
+    assert "No alert rules yet" in browser.get("/alert-rules").text
+    assert "web-1" in browser.get("/alert-rules/new").text
+    data = {**RULE, "duration": 300, "resource_id": instance.id, "channel_ids": channel.id}
+    assert browser.post("/alert-rules/new", data=data).status_code == 303
+    rule = session.scalars(select(AlertRule)).one()
+    assert (rule.account_id, rule.duration, rule.channels) == (cast.owner.id, 300, [channel])
+    assert "CPU usage is above 90 %" in browser.get("/alert-rules").text
+    address = f"/alert-rules/{rule.id}"
+    assert "Nothing happened yet" in browser.get(address).text
+    assert 'value="90"' in browser.get(f"{address}/edit").text
+    changes = {**data, "resource_id": "", "channel_ids": "", "name": "all"}
+    assert browser.post(f"{address}/edit", data=changes).status_code == 303
+    assert (rule.name, rule.resource_id, rule.channels) == ("all", None, [])
+    assert browser.post(f"{address}/disable").status_code == 303
+    assert not rule.enabled
     assert browser.post(f"{address}/delete").status_code == 303
     assert session.scalars(select(AlertRule)).all() == []
 
 
-def test_form_error_is_shown_at_its_field(browser_as):
-    answer = browser_as("owner").post("/alert-rules/new", data={"name": ""})
+def test_rule_form_shows_error_at_its_field(browser_as):
+    answer = browser_as("owner").post("/alert-rules/new", data={**RULE, "threshold": "much"})
     assert answer.status_code == 422
-    assert 'id="wrong-name"' in answer.text
+    assert 'id="wrong-threshold"' in answer.text
 
 
-def test_foreign_alert_rule_page_is_not_found(browser_as, cast):
-    alert_rule = create_alert_rule(cast.owner, "of the owner")
-    outsider = browser_as("outsider")
-    assert outsider.get(f"/alert-rules/{alert_rule.id}").status_code == 404
-    assert outsider.post(f"/alert-rules/{alert_rule.id}", data={"name": "mine"}).status_code == 404
-    assert outsider.post(f"/alert-rules/{alert_rule.id}/delete").status_code == 404
-    assert alert_rule.name not in outsider.get("/alert-rules").text
+def test_firing_rule_is_acknowledged(browser_as, cast, create_rule, evaluate_at):
+    rule = create_rule()
+    evaluate_at(0, 95, cast.instance(display_name="web-1"))
+    browser, address = browser_as("owner"), f"/alert-rules/{rule.id}"
+    page = browser.get(address).text
+    assert "Needs attention" in page
+    assert "web-1" in page
+    assert browser.post(f"{address}/acknowledge").status_code == 303
+    assert "owner@example.com" in browser.get(address).text
 
 
-def test_navigation_and_palette_list_alert_rules(browser_as):
+def test_channel_form_creates_tests_and_changes(browser_as, cast):
     browser = browser_as("owner")
-    assert 'href="/alert-rules"' in browser.get("/").text
-    assert "/alert-rules/new" in browser.get("/search?q=alert rule").text
+    assert "No channels yet" in browser.get("/notification-channels").text
+    new = "/notification-channels/new?type=slack"
+    assert "webhook_url" in browser.get(new).text
+    refused = browser.post(new, data={"name": "chat", "webhook_url": "https://127.0.0.1/x"})
+    assert refused.status_code == 422
+    assert 'id="wrong-webhook_url"' in refused.text
+    data = {"name": "chat", "webhook_url": "https://192.88.98.7/secret-path"}
+    assert browser.post(new, data=data).status_code == 303
+    channel = session.scalars(select(NotificationChannel)).one()
+    assert (channel.type, channel.account_id) == ("slack", cast.owner.id)
+    address = f"/notification-channels/{channel.id}"
+    assert browser.post(f"{address}/test").status_code == 303
+    assert browser.post(f"{address}/edit", data={"name": "renamed", "webhook_url": ""}).status_code == 303
+    assert (channel.name, channel.config["webhook_url"]) == ("renamed", data["webhook_url"])
+    for path in ("/notification-channels", address, f"{address}/edit"):
+        assert "secret-path" not in browser.get(path).text
+    assert browser.post(f"{address}/delete").status_code == 303
+    assert session.scalars(select(NotificationChannel)).all() == []
+
+
+def test_foreign_pages_are_not_found(browser_as, create_rule, create_channel):
+    outsider = browser_as("outsider")
+    for address in (f"/alert-rules/{create_rule().id}", f"/notification-channels/{create_channel().id}"):
+        assert outsider.get(address).status_code == 404
+        assert outsider.get(f"{address}/edit").status_code == 404
+        assert outsider.post(f"{address}/delete").status_code == 404

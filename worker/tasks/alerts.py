@@ -1,7 +1,7 @@
 """Evaluating alert rules, and sending their notifications.
 
-A notification is claimed for a while. If the worker ends meanwhile, another one sends it after that time: delivery is at
-least once, and the id of a notification stays the same.
+A notification is claimed for a while. If the worker ends meanwhile, another one sends it after that time: delivery is
+at least once, and the id of a notification stays the same.
 """
 
 import queue
@@ -251,3 +251,13 @@ def count_outcome(channel_id: str, error: str | None, *, is_counted: bool) -> No
         channel.failure_count = channel.failure_count + 1 if error else 0
         if channel.failure_count >= notification_channels.MAX_CONSECUTIVE_FAILURES and channel.enabled:
             channel.enabled, channel.auto_disabled = False, True
+            give_up_waiting(channel_id)
+
+
+def give_up_waiting(channel_id: str) -> None:
+    """End the waiting notifications of a channel that was disabled."""
+    waiting = update(AlertNotification).where(
+        AlertNotification.channel_id == channel_id, AlertNotification.status == "pending"
+    )
+    error = message("The channel was disabled after too many failures.")
+    session.execute(waiting.values(status="failed", error=error).execution_options(synchronize_session=False))

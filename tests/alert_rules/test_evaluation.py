@@ -1,0 +1,123 @@
+"""When alerts fire, end, remind and have no data."""
+
+from sqlalchemy import func, select
+
+from panel.core.db import session
+from panel.models import AlertEvent, AlertNotification, AlertRule, AlertState
+from panel.services import alert_evaluation, alert_rules
+
+
+def list_kinds():
+    return session.scalars(select(AlertEvent.kind).order_by(AlertEvent.id)).all()
+
+
+def count_notifications():
+    return session.scalar(select(func.count(AlertNotification.id)))
+
+
+def test_alert_fires_after_its_duration_and_ends_after_it(cast, create_rule, create_channel, evaluate_at):
+    instance = cast.instance()
+    rule = create_rule(duration=120, channel_ids=[create_channel().id], resource_id=instance.id)
+    for minute, cpu, status in ((0, 95, "ok"), (1, 95, "ok"), (2, 95, "firing"), (3, 10, "firing"), (4, 99, "firing")):
+        evaluate_at(minute, cpu, instance)
+        assert rule.status == status, minute
+    for minute, cpu, status in ((5, 1, "firing"), (6, 1, "firing"), (7, 1, "ok"), (8, 1, "ok")):
+        evaluate_at(minute, cpu, instance)
+        assert rule.status == status, minute
+    assert list_kinds() == ["firing", "resolved"]
+    assert count_notifications() == 2
+
+
+def test_second_evaluation_of_the_same_values_makes_no_second_notification(
+    cast, create_rule, create_channel, evaluate_at
+):
+    instance = cast.instance()
+    create_rule(channel_ids=[create_channel().id])
+    evaluate_at(0, 95, instance)
+    alert_evaluation.evaluate_all()
+    assert (list_kinds(), count_notifications()) == (["firing"], 1)
+
+
+def test_interrupted_evaluation_is_repeated_whole(cast, create_rule, create_channel, evaluate_at, monkeypatch):
+    instance = cast.instance()
+    rule = create_rule(channel_ids=[create_channel().id])
+
+    def fail(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(alert_evaluation, "make_notifications", fail)
+        try:
+            evaluate_at(0, 95, instance)
+        except KeyboardInterrupt:
+            session.rollback()
+    assert (rule.status, list_kinds()) == ("ok", [])
+    evaluate_at(0, 95, instance)
+    assert (rule.status, list_kinds(), count_notifications()) == ("firing", ["firing"], 1)
+
+
+def test_gap_in_the_values_keeps_the_status(cast, create_rule, evaluate_at):
+    instance = cast.instance()
+    rule = create_rule()
+    evaluate_at(0)
+    assert (rule.status, rule.no_data) == ("ok", True)
+    evaluate_at(5, 95, instance)
+    assert (rule.status, rule.no_data) == ("firing", False)
+    evaluate_at(10)
+    assert (rule.status, rule.no_data) == ("firing", True)
+    evaluate_at(15, 1, instance)
+    assert (rule.status, rule.no_data) == ("ok", False)
+    assert session.scalars(select(AlertState)).all() == []
+
+
+def test_reminders_stop_after_acknowledgment(cast, create_rule, evaluate_at):
+    instance = cast.instance()
+    rule = create_rule(reminder_interval=300)
+    for minute in (0, 3, 5, 9, 10):
+        evaluate_at(minute, 95, instance)
+    assert list_kinds() == ["firing", "reminder", "reminder"]
+    alert_rules.acknowledge(rule, "olga")
+    session.commit()
+    assert rule.acknowledged
+    evaluate_at(20, 95, instance)
+    assert list_kinds()[3:] == ["acknowledged"]
+    evaluate_at(21, 1, instance)
+    evaluate_at(22, 95, instance)
+    assert not rule.acknowledged
+    assert list_kinds()[4:] == ["resolved", "firing"]
+
+
+def test_disabled_and_foreign_rules_stay_ok(cast, create_rule, evaluate_at):
+    instance = cast.instance()
+    rules = [create_rule(enabled=False), create_rule("outsider")]
+    evaluate_at(0, 95, instance)
+    assert [rule.status for rule in rules] == ["ok", "ok"]
+
+
+def test_changed_condition_begins_anew(cast, create_rule, evaluate_at):
+    instance = cast.instance()
+    rule = create_rule()
+    evaluate_at(0, 95, instance)
+    assert alert_rules.update(rule, cast.owner, name="other").status == "firing"
+    assert alert_rules.update(rule, cast.owner, threshold=99).status == "ok"
+
+
+def test_memory_is_compared_in_percent(cast, create_rule, evaluate_at):
+    instance = cast.instance()
+    high, low = (create_rule(metric="mem_pct", threshold=threshold) for threshold in (49, 51))
+    evaluate_at(0, 1, instance, memory_used=instance.ram / 2)
+    assert (high.status, low.status) == ("firing", "ok")
+
+
+def test_evaluation_takes_a_constant_number_of_queries(cast, create_rule, create_channel, evaluate_at, queries):
+    instance, channel = cast.instance(), create_channel()
+    create_rule(channel_ids=[channel.id])
+    queries.clear()
+    evaluate_at(0, 95, instance)
+    few = len(queries)
+    for number in range(8):
+        create_rule(channel_ids=[channel.id], name=f"rule {number}")
+    queries.clear()
+    evaluate_at(1, 95, instance)
+    assert len(queries) <= few
+    assert session.scalar(select(func.count()).where(AlertRule.status == "firing")) == 9

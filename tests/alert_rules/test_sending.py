@@ -1,0 +1,115 @@
+"""Sending notifications to channels."""
+
+import json
+
+import pytest
+from sqlalchemy import select
+
+from panel.core import clock
+from panel.core.db import session
+from panel.models import AlertNotification, Mail
+from panel.services import notification_channels
+from panel.services.webhooks import signing
+from tests.support.webhook_receiver import WEBHOOK_SECRET
+from worker.tasks import alerts
+
+
+@pytest.fixture
+def fire(cast, create_rule, evaluate_at):
+    """Return a function that makes a rule with this channel fire."""
+
+    def fire(channel):
+        create_rule(channel_ids=[channel.id])
+        evaluate_at(0, 95, cast.instance(display_name="web-1"))
+
+    return fire
+
+
+def send():
+    alerts.send_due()
+    session.expire_all()
+
+
+@pytest.mark.parametrize(("type", "key"), [("slack", "text"), ("discord", "content")])
+def test_chat_gets_alert_once(fire, create_channel, receiver, type, key):
+    channel = create_channel(type=type, config={"webhook_url": receiver.url("/services/x")})
+    fire(channel)
+    send()
+    send()
+    [post] = receiver.posts
+    assert (post.method, post.path) == ("POST", "/services/x")
+    text = json.loads(post.body)[key]
+    assert text.startswith("Alert: CPU\nweb-1: cpu_pct")
+    assert "90 %, now 95 %" in text
+    assert (channel.failure_count, channel.last_error) == (0, None)
+    assert channel.last_sent_at is not None
+
+
+def test_webhook_is_signed(fire, create_channel, receiver):
+    config = {"url": receiver.url(), "secret": WEBHOOK_SECRET, "headers": {"X-Team": "ops"}, "timeout": "5"}
+    fire(create_channel(type="webhook", config=config))
+    send()
+    [post] = receiver.posts
+    assert post.headers["X-Signature-256"] == signing.sign_payload(post.body, WEBHOOK_SECRET)
+    assert post.headers["X-Team"] == "ops"
+    body = json.loads(post.body)
+    assert (body["kind"], body["resource"]["name"], body["value"]) == ("firing", "web-1", 95)
+
+
+def test_mail_goes_to_the_owner(cast, fire, create_channel):
+    channel = create_channel()
+    fire(channel)
+    send()
+    [mail] = session.scalars(select(Mail)).all()
+    assert (mail.recipient, mail.template, mail.facts["name"]) == (cast.owner.email, "alert", "CPU")
+    assert channel.last_sent_at is not None
+
+
+def test_failure_is_shown_and_retried(fire, create_channel, receiver, monkeypatch):
+    channel = create_channel(type="slack", config={"webhook_url": receiver.url()})
+    fire(channel)
+    receiver.answers = [500]
+    send()
+    notification = session.scalars(select(AlertNotification)).one()
+    assert (notification.status, notification.attempts, channel.failure_count) == ("pending", 1, 0)
+    assert "500" in channel.last_error
+    monkeypatch.setattr(clock, "now", lambda now=notification.due_at: now)
+    send()
+    assert (notification.status, len(receiver.posts), channel.last_error) == ("delivered", 2, None)
+
+
+def test_tenth_failure_disables_the_channel(fire, create_channel, receiver):
+    channel = create_channel(type="slack", config={"webhook_url": receiver.url()})
+    fire(channel)
+    channel.failure_count = 9
+    notification = session.scalars(select(AlertNotification)).one()
+    notification.attempts = 4
+    session.commit()
+    receiver.answer = 404
+    send()
+    assert (channel.enabled, channel.auto_disabled, channel.failure_count) == (False, True, 10)
+    assert notification.status == "failed"
+    notification_channels.update(channel, enabled=True)
+    assert (channel.enabled, channel.auto_disabled, channel.failure_count) == (True, False, 0)
+
+
+def test_address_is_checked_again_when_sent(fire, create_channel, receiver, change_config):
+    channel = create_channel(type="slack", config={"webhook_url": receiver.url()})
+    change_config(webhook_allowed_networks="")
+    notification_channels.send_test(channel)
+    send()
+    assert receiver.posts == []
+    assert "not a public address" in channel.last_error
+    assert channel.failure_count == 0
+
+
+def test_claimed_notification_is_sent_by_another_worker_after_the_lease(fire, create_channel, receiver, monkeypatch):
+    fire(create_channel(type="slack", config={"webhook_url": receiver.url()}))
+    alerts.claim()
+    session.commit()
+    send()
+    assert receiver.posts == []
+    later = clock.now() + alerts.NOTIFICATION_LEASE
+    monkeypatch.setattr(clock, "now", lambda: later)
+    send()
+    assert len(receiver.posts) == 1
