@@ -227,4 +227,4 @@ def add_notifications(events: list[AlertEvent]) -> None:
 def make_notifications(events: list[AlertEvent], channel_ids: dict[str, list[Any]]) -> Iterator[AlertNotification]:
     for event in events:
         for channel_id in channel_ids.get(event.rule_id, ()):
-            yield AlertNotification(event_id=event.id, channel_id=channel_id)
+            yield AlertNotification(event_id=event.id, channel_id=channel_id, due_at=clock.now())

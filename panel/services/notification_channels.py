@@ -6,6 +6,7 @@ from typing import Any
 from marshmallow import ValidationError
 from sqlalchemy import Select, func, select
 
+from panel.core import clock
 from panel.core.db import lock_row, session
 from panel.core.errors import Invalid, NotFound
 from panel.core.messages import get_message, message
@@ -95,7 +96,7 @@ def dump_config(type: str, config: dict[str, Any]) -> str:
 
 def send_test(channel: NotificationChannel) -> AlertNotification:
     """Queue a test message, even if the channel is disabled. Its result is in the channel's `last_error`."""
-    notification = AlertNotification(channel_id=channel.id)
+    notification = AlertNotification(channel_id=channel.id, due_at=clock.now())
     session.add(notification)
     session.flush()
     return notification

@@ -111,6 +111,7 @@ def test_memory_is_compared_in_percent(cast, create_rule, evaluate_at):
 
 def test_evaluation_takes_a_constant_number_of_queries(cast, create_rule, create_channel, evaluate_at, queries):
     instance, channel = cast.instance(), create_channel()
+    session.expire_all()
     create_rule(channel_ids=[channel.id])
     queries.clear()
     evaluate_at(0, 95, instance)

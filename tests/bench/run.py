@@ -18,6 +18,7 @@ BENCHMARK_NAMES = (
     "webhooks",
     "metrics",
     "metrics_export",
+    "alert_rules",
     "nodes",
     "mux",
     "sandboxes",
