@@ -169,7 +169,7 @@ def test_operation_requires_its_own_scope(api_as, cast, all_operations):
 
 def test_only_connect_and_version_require_no_scope(api_as, cast, all_operations):
     """IDT-23 to IDT-25"""
-    cast.tokens["unrelated"] = tokens.issue("user", name="n", account=cast.owner, scopes=["monitoring:read"])[1]
+    cast.tokens["unrelated"] = tokens.issue("user", name="n", account=cast.owner, scopes=["dns_zones:read"])[1]
     session.commit()
     opened = {
         path

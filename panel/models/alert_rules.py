@@ -2,7 +2,7 @@
 
 from datetime import datetime
 
-from sqlalchemy import Column, ForeignKey, Index, String, Table, case, exists
+from sqlalchemy import Column, ColumnElement, ForeignKey, Index, String, Table, case, exists, literal_column
 from sqlalchemy.orm import Mapped, column_property, mapped_column, relationship
 
 from panel.core.db import Model, TimestampMixin
@@ -38,6 +38,16 @@ class AlertState(Model):
     """The value at the last change of the status."""
 
 
+IS_FIRING = AlertState.status == "firing"
+
+
+def is_any_state(*conditions: ColumnElement[bool]) -> ColumnElement[bool]:
+    """Return the condition for rules with such a state. It is used within the table's definition."""
+    return (
+        exists().where(AlertState.rule_id == literal_column("alert_rules.id"), *conditions).correlate_except(AlertState)
+    )
+
+
 class AlertRule(TimestampMixin, Model):
     """A limit for one metric of one resource, or of all resources of the type."""
 
@@ -61,21 +71,15 @@ class AlertRule(TimestampMixin, Model):
     """Seconds between two notifications while the alert fires; 0: no reminders."""
     enabled: Mapped[bool] = mapped_column(default=True)
 
+    status: Mapped[str] = column_property(case((is_any_state(IS_FIRING), "firing"), else_="ok"))
+    no_data: Mapped[bool] = column_property(is_any_state(AlertState.no_data_since.is_not(None)))
+    acknowledged: Mapped[bool] = column_property(
+        ~is_any_state(IS_FIRING, AlertState.acknowledged_at.is_(None)) & is_any_state(IS_FIRING)
+    )
+
     channels: Mapped[list[NotificationChannel]] = relationship(
         secondary=alert_rule_channels, order_by=NotificationChannel.name, passive_deletes=True
     )
-
-
-def is_any_state(*conditions):
-    return exists().where(AlertState.rule_id == AlertRule.id, *conditions).correlate_except(AlertState)
-
-
-AlertRule.status = column_property(case((is_any_state(AlertState.status == "firing"), "firing"), else_="ok"))
-AlertRule.no_data = column_property(is_any_state(AlertState.no_data_since.is_not(None)))
-AlertRule.acknowledged = column_property(
-    ~is_any_state(AlertState.status == "firing", AlertState.acknowledged_at.is_(None))
-    & is_any_state(AlertState.status == "firing")
-)
 
 
 class AlertEvent(TimestampMixin, Model):

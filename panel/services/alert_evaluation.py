@@ -65,7 +65,8 @@ samples = InstanceMetric.__table__.c
 
 def evaluate_all() -> None:
     """Evaluate all rules that are enabled. Commits after each batch."""
-    now, last_id = clock.now(), ""
+    now = clock.now()
+    last_id: str | None = ""
     while last_id is not None:
         try:
             last_id = evaluate_batch(now, last_id)

@@ -121,7 +121,7 @@ def select_history(alert_rule: AlertRule) -> Select[AlertEvent]:
     return query.order_by(AlertEvent.id.desc())
 
 
-def select_states(alert_rule: AlertRule) -> Select[Any]:
+def select_states(alert_rule: AlertRule) -> Select[AlertState, str]:
     """Select the resources that fire or have no values, with their names."""
     query = select(AlertState, Instance.display_name).join(Instance, Instance.id == AlertState.resource_id)
     return query.where(AlertState.rule_id == alert_rule.id).order_by(AlertState.status, Instance.display_name)
