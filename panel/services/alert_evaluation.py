@@ -10,9 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-import structlog
 from sqlalchemy import Row, and_, func, or_, select
-from sqlalchemy.exc import IntegrityError
 
 from panel.core import clock
 from panel.core.db import generate_id, session
@@ -28,8 +26,6 @@ from panel.models import (
 from panel.models.alert_rules import alert_rule_channels
 from panel.models.metrics import METRIC_NAMES
 from panel.services.metrics.ring_buffer import FINEST_STEP, compute_slot
-
-log = structlog.get_logger()
 
 BATCH_RULES = 1000
 """Rules of one transaction."""
@@ -63,20 +59,6 @@ RULE_COLUMNS = (
 samples = InstanceMetric.__table__.c
 
 
-def evaluate_all() -> None:
-    """Evaluate all rules that are enabled. Commits after each batch."""
-    now = clock.now()
-    last_id: str | None = ""
-    while last_id is not None:
-        try:
-            last_id = evaluate_batch(now, last_id)
-            session.commit()
-        except IntegrityError:  # a resource was deleted meanwhile: the next run evaluates these rules again
-            session.rollback()
-            log.info("alert_batch_dropped", after=last_id)
-            return
-
-
 def evaluate_batch(now: datetime, after_id: str) -> str | None:
     """Evaluate the rules after this id. Return the id of the last one, None when there are no more. Five queries."""
     query = select(*RULE_COLUMNS).where(AlertRule.enabled, AlertRule.id > after_id).order_by(AlertRule.id)
@@ -91,7 +73,7 @@ def evaluate_batch(now: datetime, after_id: str) -> str | None:
     }
     events: list[AlertEvent] = []
     for rule in rules:
-        compare = COMPARISONS[rule.operator]
+        comparison = COMPARISONS[rule.operator]
         targets: Iterable[Row] = (
             values_by_account[rule.account_id]
             if rule.resource_id is None
@@ -99,7 +81,7 @@ def evaluate_batch(now: datetime, after_id: str) -> str | None:
         )
         for target in targets:
             value = get_value(rule.metric, target)
-            is_beyond = value is not None and compare(value, rule.threshold)
+            is_beyond = value is not None and comparison(value, rule.threshold)
             state = states.get((rule.id, target.id))
             if state is None:
                 if value is not None and not is_beyond:

@@ -5,6 +5,7 @@ from panel.web.translation import lazy_gettext
 OPERATION_LABELS = {
     "accept": lazy_gettext("Accept invitation"),
     "access": lazy_gettext("Grant access"),
+    "acknowledge": lazy_gettext("Acknowledge"),
     "act": lazy_gettext("Attach or detach"),
     "add": lazy_gettext("Add"),
     "add_connector": lazy_gettext("Add public address"),

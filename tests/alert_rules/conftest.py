@@ -7,9 +7,10 @@ import pytest
 from panel.core import clock
 from panel.core.db import session
 from panel.models.metrics import METRIC_NAMES
-from panel.services import alert_evaluation, alert_rules, metrics, notification_channels
+from panel.services import alert_rules, metrics, notification_channels
 from tests.alert_rules.values import RULE
 from tests.support.webhook_receiver import CertificateAuthority, Receiver
+from worker.tasks import alert_rules as tasks
 
 
 @pytest.fixture
@@ -45,7 +46,7 @@ def evaluate_at(rolled_back_app, monkeypatch):
         if cpu_percent is not None:
             sample = dict.fromkeys(METRIC_NAMES, 0.0) | {"cpu_percent": cpu_percent} | values
             metrics.write({instance.id: sample}, now.timestamp() - 20)
-        alert_evaluation.evaluate_all()
+        tasks.evaluate_all()
         session.expire_all()
 
     return evaluate

@@ -5,6 +5,7 @@ from sqlalchemy import func, select
 from panel.core.db import session
 from panel.models import AlertEvent, AlertNotification, AlertRule, AlertState
 from panel.services import alert_evaluation, alert_rules
+from worker.tasks import alert_rules as tasks
 
 
 def list_kinds():
@@ -34,11 +35,11 @@ def test_second_evaluation_of_the_same_values_makes_no_second_notification(
     instance = cast.instance()
     create_rule(channel_ids=[create_channel().id])
     evaluate_at(0, 95, instance)
-    alert_evaluation.evaluate_all()
+    tasks.evaluate_all()
     assert (list_kinds(), count_notifications()) == (["firing"], 1)
 
 
-def test_interrupted_evaluation_is_repeated_whole(cast, create_rule, create_channel, evaluate_at, monkeypatch):
+def test_interrupted_evaluation_is_repeated(cast, create_rule, create_channel, evaluate_at, monkeypatch):
     instance = cast.instance()
     rule = create_rule(channel_ids=[create_channel().id])
 

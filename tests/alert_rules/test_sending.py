@@ -11,7 +11,7 @@ from panel.models import AlertNotification, Mail
 from panel.services import notification_channels
 from panel.services.webhooks import signing
 from tests.support.webhook_receiver import WEBHOOK_SECRET
-from worker.tasks import alerts
+from worker.tasks import alert_rules as tasks
 
 
 @pytest.fixture
@@ -26,7 +26,7 @@ def fire(cast, create_rule, evaluate_at):
 
 
 def send():
-    alerts.send_due()
+    tasks.send_due()
     session.expire_all()
 
 
@@ -105,11 +105,11 @@ def test_address_is_checked_again_when_sent(fire, create_channel, receiver, chan
 
 def test_claimed_notification_is_sent_by_another_worker_after_the_lease(fire, create_channel, receiver, monkeypatch):
     fire(create_channel(type="slack", config={"webhook_url": receiver.url()}))
-    alerts.claim()
+    tasks.claim()
     session.commit()
     send()
     assert receiver.posts == []
-    later = clock.now() + alerts.NOTIFICATION_LEASE
+    later = clock.now() + tasks.NOTIFICATION_LEASE
     monkeypatch.setattr(clock, "now", lambda: later)
     send()
     assert len(receiver.posts) == 1

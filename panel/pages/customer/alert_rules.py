@@ -69,6 +69,10 @@ def describe_condition(rule):
     return f"{label} {OPERATOR_LABELS[rule.operator]} {rule.threshold:g} {METRIC_UNITS[rule.metric]}"
 
 
+def label_metric(name):
+    return _("%(metric)s (%(unit)s)", metric=METRIC_LABELS[name], unit=METRIC_UNITS[name])
+
+
 def get_rule(alert_rule_id):
     return alert_rules.get(alert_rule_id, get_current_access())
 
@@ -101,9 +105,9 @@ def create():
 def form_page(form, alert_rule=None):
     access = get_current_access()
     metric = form.get_value("metric")
-    metrics = [(name, f"{label} ({METRIC_UNITS[name]})") for name, label in METRIC_LABELS.items()]
+    metrics = [(name, label_metric(name)) for name in METRIC_LABELS]
     if metric in METRIC_ALIASES:
-        metrics.append((metric, f"{METRIC_LABELS[METRIC_ALIASES[metric]]} ({METRIC_UNITS[metric]})"))
+        metrics.append((metric, label_metric(METRIC_ALIASES[metric])))
     context = {
         "alert_rule": alert_rule,
         "metrics": metrics,

@@ -36,10 +36,10 @@ PALETTE_ACTIONS = (
 
 TYPE_LABELS = {
     "mail": lazy_gettext("Mail"),
-    "slack": "Slack",
-    "discord": "Discord",
-    "telegram": "Telegram",
-    "webhook": "Webhook",
+    "slack": lazy_gettext("Slack"),
+    "discord": lazy_gettext("Discord"),
+    "telegram": lazy_gettext("Telegram"),
+    "webhook": lazy_gettext("Webhook"),
 }
 
 

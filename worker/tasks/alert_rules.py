@@ -13,7 +13,9 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from typing import Any, NamedTuple
 
+import structlog
 from sqlalchemy import delete, func, select, update
+from sqlalchemy.exc import IntegrityError
 
 from panel.core import clock, context, mail
 from panel.core.db import session
@@ -23,6 +25,8 @@ from panel.services import alert_evaluation, alert_messages, notification_channe
 from panel.services.webhooks.delivery_queue import RETRY_DELAYS
 from worker.engine.registry import periodic
 from worker.webhooks.connection import AttemptFailed, ReceiverConnection, create_ssl_context
+
+log = structlog.get_logger()
 
 NOTIFICATION_LEASE = timedelta(minutes=5)
 """How long a run holds the notifications that it claimed."""
@@ -54,8 +58,22 @@ class Outcome(NamedTuple):
 
 @periodic(seconds=60)
 def evaluate() -> None:
-    alert_evaluation.evaluate_all()
+    evaluate_all()
     send_due()
+
+
+def evaluate_all() -> None:
+    """Evaluate all rules that are enabled. Commits after each batch."""
+    now = clock.now()
+    last_id: str | None = ""
+    while last_id is not None:
+        try:
+            last_id = alert_evaluation.evaluate_batch(now, last_id)
+            session.commit()
+        except IntegrityError:  # a resource was deleted meanwhile: the next run evaluates these rules again
+            session.rollback()
+            log.info("alert_batch_dropped", after=last_id)
+            return
 
 
 @periodic(seconds=3600)
