@@ -95,7 +95,7 @@ def test_disabled_and_foreign_rules_stay_ok(cast, create_rule, evaluate_at):
     assert [rule.status for rule in rules] == ["ok", "ok"]
 
 
-def test_changed_condition_begins_anew(cast, create_rule, evaluate_at):
+def test_changed_condition_resets_the_status(cast, create_rule, evaluate_at):
     instance = cast.instance()
     rule = create_rule()
     evaluate_at(0, 95, instance)
