@@ -26,6 +26,7 @@ PLURAL_ITEM_PREFIXES = ("/api/metrics/", "/api/cloud-service/", "/api/self-provi
 """Paths whose item routes are plural, as clients expect them."""
 SINGULAR_LIST_PATHS = (
     "/api/activity",
+    "/api/alert-rule/{alert_rule_id}/history",
     "/api/instance/{instance_id}/backup-queue",
     "/api/instance/{instance_id}/deploy/iso",
 )
