@@ -46,6 +46,7 @@ def evaluate_at(rolled_back_app, monkeypatch):
         if cpu_percent is not None:
             sample = dict.fromkeys(METRIC_NAMES, 0.0) | {"cpu_percent": cpu_percent} | values
             metrics.write({instance.id: sample}, now.timestamp() - 20)
+            session.commit()
         tasks.evaluate_all()
         session.expire_all()
 

@@ -1,6 +1,7 @@
 """When alerts fire, end, remind and have no data."""
 
 from sqlalchemy import func, select
+from sqlalchemy.orm.exc import StaleDataError
 
 from panel.core.db import session
 from panel.models import AlertEvent, AlertNotification, AlertRule, AlertState
@@ -123,3 +124,18 @@ def test_evaluation_takes_a_constant_number_of_queries(cast, create_rule, create
     evaluate_at(1, 95, instance)
     assert len(queries) <= few
     assert session.scalar(select(func.count(AlertRule.id)).where(AlertRule.status == "firing")) == 9
+
+
+def test_batch_is_repeated_when_a_row_was_deleted(cast, create_rule, evaluate_at, monkeypatch):
+    instance, rule = cast.instance(), create_rule()
+    evaluate = alert_evaluation.evaluate_batch
+    failures = [StaleDataError()]
+
+    def evaluate_batch(*args):
+        if failures:
+            raise failures.pop()
+        return evaluate(*args)
+
+    monkeypatch.setattr(alert_evaluation, "evaluate_batch", evaluate_batch)
+    evaluate_at(0, 95, instance)
+    assert (rule.status, failures) == ("firing", [])

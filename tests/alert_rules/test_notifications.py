@@ -3,12 +3,12 @@
 import json
 
 import pytest
-from sqlalchemy import select
+from sqlalchemy import select, update
 
 from panel.core import clock
 from panel.core.db import session
 from panel.models import AlertNotification, Mail
-from panel.services import notification_channels
+from panel.services import alert_messages, notification_channels
 from panel.services.webhooks import signing
 from tests.support.webhook_receiver import WEBHOOK_SECRET
 from worker.tasks import alert_rules as tasks
@@ -113,3 +113,43 @@ def test_claimed_notification_is_sent_by_another_worker_after_the_lease(fire, cr
     monkeypatch.setattr(clock, "now", lambda: later)
     send()
     assert len(receiver.posts) == 1
+
+
+def test_disabled_channel_sends_tests_only(fire, create_channel, receiver):
+    channel = create_channel(type="slack", config={"webhook_url": receiver.url()})
+    fire(channel)
+    notification_channels.update(channel, enabled=False)
+    notification_channels.send_test(channel)
+    send()
+    assert [json.loads(post.body)["text"] for post in receiver.posts] == [
+        "Test message: this notification channel works."
+    ]
+    notification_channels.update(channel, enabled=True)
+    send()
+    assert len(receiver.posts) == 2
+
+
+def test_message_that_cannot_be_built_fails_alone(fire, create_channel, receiver, monkeypatch):
+    broken = create_channel(type="slack", config={"webhook_url": receiver.url("/broken")})
+    whole = create_channel(type="discord", config={"webhook_url": receiver.url("/whole")}, name="other")
+    for channel in (broken, whole):
+        notification_channels.send_test(channel)
+    session.commit()
+    build = alert_messages.build_request
+    monkeypatch.setattr(
+        alert_messages, "build_request", lambda type, *args: build(type, *args) if type == "discord" else 1 / 0
+    )
+    send()
+    assert [post.path for post in receiver.posts] == ["/whole"]
+    assert (broken.last_error, whole.last_error) == ("The message could not be built.", None)
+
+
+def test_outcome_of_a_lost_lease_is_not_recorded(fire, create_channel, receiver):
+    fire(create_channel(type="slack", config={"webhook_url": receiver.url()}))
+    [[job]] = tasks.claim()
+    notification = session.scalars(select(AlertNotification)).one()
+    session.execute(update(AlertNotification).values(due_at=clock.now() + 2 * tasks.NOTIFICATION_LEASE))
+    session.commit()
+    tasks.record(tasks.Outcome(job, None))
+    session.expire_all()
+    assert (notification.status, notification.attempts) == ("pending", 0)

@@ -10,15 +10,16 @@ import time
 from collections import defaultdict
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 import structlog
-from sqlalchemy import delete, func, select, update
+from sqlalchemy import delete, func, or_, select, update
 from sqlalchemy.exc import IntegrityError
+from sqlalchemy.orm.exc import StaleDataError
 
 from panel.core import clock, context, mail
-from panel.core.db import session
+from panel.core.db import count_changed, session
 from panel.core.messages import get_message, message
 from panel.models import Account, AlertEvent, AlertNotification, AlertRule, NotificationChannel
 from panel.services import alert_evaluation, alert_messages, notification_channels
@@ -37,6 +38,9 @@ MAX_CHANNELS_PER_RUN, MAX_CHANNELS_PER_ACCOUNT, MAX_PER_CHANNEL = 32, 8, 20
 MAX_RUN_SECONDS = 90
 """Seconds after which a run begins no more attempts. Shorter than the lease by more than an attempt."""
 
+MAX_CONFLICTS = 10
+"""Batches of a run that are repeated because rows were deleted meanwhile."""
+
 HISTORY_RETENTION = timedelta(days=90)
 DEADLINE_CHECK_SECONDS = 0.5
 
@@ -48,6 +52,7 @@ class Job(NamedTuple):
     event: AlertEvent | None
     rule: AlertRule | None
     account: Account
+    claimed_until: datetime
 
 
 class Outcome(NamedTuple):
@@ -66,14 +71,15 @@ def evaluate_all() -> None:
     """Evaluate all rules that are enabled. Commits after each batch."""
     now = clock.now()
     last_id: str | None = ""
-    while last_id is not None:
+    conflicts = 0
+    while last_id is not None and conflicts < MAX_CONFLICTS:
         try:
             last_id = alert_evaluation.evaluate_batch(now, last_id)
             session.commit()
-        except IntegrityError:  # a resource was deleted meanwhile: the next run evaluates these rules again
+        except (IntegrityError, StaleDataError):  # a resource or rule was deleted meanwhile
             session.rollback()
-            log.info("alert_batch_dropped", after=last_id)
-            return
+            conflicts += 1
+            log.info("alert_batch_repeated", after=last_id)
 
 
 @periodic(seconds=3600)
@@ -103,16 +109,18 @@ def send_due() -> None:
 
 
 def claim() -> list[list[Job]]:
-    """Claim due notifications and return them by channel, oldest first."""
+    """Claim due notifications and return them by channel, oldest first. Disabled channels get tests only."""
     now = clock.now()
     is_due = (AlertNotification.status == "pending", AlertNotification.due_at <= now)
     position = func.row_number().over(partition_by=AlertNotification.channel_id, order_by=AlertNotification.id)
-    ranked = select(AlertNotification.id, AlertNotification.channel_id, position.label("position")).where(*is_due)
+    columns = AlertNotification.id, AlertNotification.channel_id, AlertNotification.event_id
+    ranked = select(*columns, position.label("position")).where(*is_due)
     ranks = ranked.subquery()
     query = (
         select(ranks.c.id, NotificationChannel.id.label("channel_id"), NotificationChannel.account_id)
         .join(NotificationChannel, NotificationChannel.id == ranks.c.channel_id)
         .where(ranks.c.position <= MAX_PER_CHANNEL)
+        .where(or_(NotificationChannel.enabled, ranks.c.event_id.is_(None)))
         .order_by(ranks.c.position, ranks.c.id)
         .limit(MAX_CHANNELS_PER_RUN * MAX_PER_CHANNEL)
     )
@@ -151,7 +159,7 @@ def load_jobs(ids: Sequence[str]) -> list[list[Job]]:
     )
     by_channel: dict[str, list[Job]] = defaultdict(list)
     for row in session.execute(query):
-        by_channel[row[0].channel_id].append(Job(*row))
+        by_channel[row[0].channel_id].append(Job(*row, claimed_until=row[0].due_at))
     return list(by_channel.values())
 
 
@@ -164,8 +172,10 @@ def send_all(jobs_by_channel: list[list[Job]]) -> None:
     """Send to all these channels at the same time, and record each outcome at once."""
     outcomes: queue.Queue[Outcome | None] = queue.Queue()
     stop_at = time.monotonic() + MAX_RUN_SECONDS
-    runs = [ChannelRun(jobs, outcomes, stop_at) for jobs in jobs_by_channel]
+    runs = list(filter(None, (prepare_run(jobs, outcomes, stop_at) for jobs in jobs_by_channel)))
     session.commit()
+    if not runs:
+        return
     with ThreadPoolExecutor(len(runs), "alerts") as pool:
         for run in runs:
             pool.submit(run.serve)
@@ -183,6 +193,17 @@ def send_all(jobs_by_channel: list[list[Job]]) -> None:
                 record(outcome)
 
 
+def prepare_run(jobs: list[Job], outcomes: "queue.Queue[Outcome | None]", stop_at: float) -> "ChannelRun | None":
+    """Return the run of a channel. If its messages cannot be built, record that as their failure and return None."""
+    try:
+        return ChannelRun(jobs, outcomes, stop_at)
+    except Exception:
+        log.exception("alert_message_failed", channel=jobs[0].notification.channel_id)
+    for job in jobs:
+        record(Outcome(job, message("The message could not be built.")))
+    return None
+
+
 class ChannelRun:
     """Sends the messages of one channel. Everything is read from the rows before its thread begins."""
 
@@ -190,9 +211,9 @@ class ChannelRun:
         channel = jobs[0].notification.channel
         self.outcomes, self.stop_at = outcomes, stop_at
         config = channel.config
+        self.jobs = jobs
         self.requests = [
-            (job, alert_messages.build_request(channel.type, config, job.notification.id, job.event, job.rule))
-            for job in jobs
+            alert_messages.build_request(channel.type, config, job.notification.id, job.event, job.rule) for job in jobs
         ]
         self.connection = ReceiverConnection(
             alert_messages.get_url(channel.type, config),
@@ -206,7 +227,7 @@ class ChannelRun:
         """Send until one fails: the others wait for the next run."""
         is_failed = False
         try:
-            for job, (payload, headers) in self.requests:
+            for job, (payload, headers) in zip(self.jobs, self.requests, strict=True):
                 if is_failed or time.monotonic() > self.stop_at:
                     self.outcomes.put(Outcome(job, None, is_attempted=False))
                     continue
@@ -233,6 +254,9 @@ def attempt(connection: ReceiverConnection, payload: bytes, headers: dict[str, s
         code, _ = connection.post(payload, headers)
     except AttemptFailed as failure:
         return get_message(failure)
+    except Exception:
+        log.exception("alert_attempt_failed")
+        return message("The message could not be sent.")
     if not 200 <= code < 300:
         return message("The receiver answered {code} and not with a status from 200 to 299.", code=code)
     return None
@@ -241,9 +265,13 @@ def attempt(connection: ReceiverConnection, payload: bytes, headers: dict[str, s
 def record(outcome: Outcome) -> None:
     """Write the outcome of one notification, and count it at its channel."""
     now, notification = clock.now(), outcome.job.notification
-    is_mine = AlertNotification.id == notification.id
+    claimed = update(AlertNotification).where(
+        AlertNotification.id == notification.id,
+        AlertNotification.status == "pending",
+        AlertNotification.due_at == outcome.job.claimed_until,
+    )
     if not outcome.is_attempted:
-        session.execute(update(AlertNotification).where(is_mine).values(due_at=now))
+        session.execute(claimed.values(due_at=now))
         session.commit()
         return
     is_test, attempts = outcome.job.event is None, notification.attempts + 1
@@ -251,7 +279,9 @@ def record(outcome: Outcome) -> None:
     status = "pending" if is_retried else "failed" if outcome.error else "delivered"
     due_at = now + RETRY_DELAYS[attempts - 1] if is_retried else now
     values = {"status": status, "attempts": attempts, "due_at": due_at, "error": outcome.error}
-    session.execute(update(AlertNotification).where(is_mine).values(**values))
+    if not count_changed(claimed.values(**values)):  # another run has claimed it since
+        session.rollback()
+        return
     count_outcome(notification.channel_id, outcome.error, is_counted=not is_test and not is_retried)
     session.commit()
 
