@@ -65,6 +65,8 @@ def describe_console_entry(changes):
 def object_type_label(entry):
     """Return the label of an entry's object type, such as `SSH key` or `Instance`."""
     object_type = entry.object_type or ""
+    if object_type == "backup_policy" and "backup_job" in entry.action:  # jobs are rows of the policies' table
+        return gettext("Backup job")
     return str(OBJECT_TYPE_LABELS.get(object_type) or capitalize_operation(object_type))
 
 

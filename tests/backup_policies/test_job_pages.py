@@ -147,3 +147,10 @@ def test_instance_shows_all_jobs_that_cover_it(browser, browser_as, add_job, mac
 
 def customer_text(browser_as, machine):
     return browser_as("owner").get(f"/instances/{machine.id}/backups").text
+
+
+def test_audit_log_says_backup_job(browser, add_job):
+    add_job()
+    page = browser.get("/admin/audit").text
+    assert "Backup job" in page
+    assert "Backup policy" not in page
