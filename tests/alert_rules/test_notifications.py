@@ -131,8 +131,8 @@ def test_disabled_channel_sends_tests_only(fire, create_channel, receiver):
 
 def test_message_that_cannot_be_built_fails_alone(fire, create_channel, receiver, monkeypatch):
     broken = create_channel(type="slack", config={"webhook_url": receiver.url("/broken")})
-    whole = create_channel(type="discord", config={"webhook_url": receiver.url("/whole")}, name="other")
-    for channel in (broken, whole):
+    other = create_channel(type="discord", config={"webhook_url": receiver.url("/other")}, name="other")
+    for channel in (broken, other):
         notification_channels.send_test(channel)
     session.commit()
     build = alert_messages.build_request
@@ -140,8 +140,8 @@ def test_message_that_cannot_be_built_fails_alone(fire, create_channel, receiver
         alert_messages, "build_request", lambda type, *args: build(type, *args) if type == "discord" else 1 / 0
     )
     send()
-    assert [post.path for post in receiver.posts] == ["/whole"]
-    assert (broken.last_error, whole.last_error) == ("The message could not be built.", None)
+    assert [post.path for post in receiver.posts] == ["/other"]
+    assert (broken.last_error, other.last_error) == ("The message could not be built.", None)
 
 
 def test_outcome_of_a_lost_lease_is_not_recorded(fire, create_channel, receiver):

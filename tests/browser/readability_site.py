@@ -9,10 +9,11 @@ from waitress import create_server
 from panel.app import create_app
 from panel.core import clock, context
 from panel.core.db import session
-from panel.models import InstanceBackup, Task
+from panel.models import AlertEvent, AlertState, InstanceBackup, Task
 from panel.ratelimit import windows
 from panel.schemas.backup_policies import DEFAULTS
 from panel.services import (
+    alert_rules,
     backup_destinations,
     backup_policies,
     disks,
@@ -20,6 +21,7 @@ from panel.services import (
     instances,
     ip_sets,
     microvms,
+    notification_channels,
     projects,
     resource_packs,
     security_groups,
@@ -109,7 +111,11 @@ class ReadabilitySite:
         place = {"location_id": instance.group_id, "image_id": image.id}
         microvm = microvms.create(owner, name=LONG_NAME, actor=owner.email, **place)
         backup, policy = create_backups(owner, instance, volume)
+        rule = create_firing_rule(owner, instance)
         session.commit()
+        yield "alert rule", f"/alert-rules/{rule.id}"
+        yield "alert rule form", f"/alert-rules/{rule.id}/edit"
+        yield "channel", f"/notification-channels/{rule.channels[0].id}"
         yield "restore", f"/backups/{backup.id}/restore"
         yield "backup image", f"/backups/{backup.id}/image"
         yield "policy", f"/backup-policies/{policy.id}"
@@ -133,6 +139,18 @@ class ReadabilitySite:
                 for task_id in args:
                     runner.run(task_id, "test-worker")
         session.expire_all()
+
+
+def create_firing_rule(owner, instance):
+    """Create a channel, and a rule whose alert fires."""
+    hook = {"type": "webhook", "config": {"url": f"https://1.1.1.1/{LONG_NAME}"}}
+    channel = notification_channels.create(owner, name=LONG_NAME, **hook)
+    limit = {"resource_type": "instance", "metric": "cpu_pct", "operator": "gt", "threshold": 90}
+    rule = alert_rules.create(owner, name=LONG_NAME, channel_ids=[channel.id], **limit)
+    session.add(AlertState(rule_id=rule.id, resource_id=instance.id, status="firing", fired_at=clock.now(), value=95))
+    event = {"rule_id": rule.id, "resource_id": instance.id, "resource_name": LONG_NAME, "kind": "firing", "value": 95}
+    session.add(AlertEvent(**event))
+    return rule
 
 
 def create_backups(owner, instance, volume):
