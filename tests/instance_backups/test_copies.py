@@ -455,8 +455,9 @@ def test_pages_show_copies_to_operators_and_customers(
     session.expire_all()
     assert (destination.copy_to_id, destination.copy_retention_days) == (None, 7)
     assert "1 copy of a backup" in operator.get(f"/admin/backup-destinations/{second.id}").text
+    assert "1 copy<" in operator.get("/admin/backup-destinations").text
     assert "Cannot be deleted before" in operator.get(f"/admin/backups/{backup['id']}").text
-    assert "Nobody can delete the copy before" in browser_as("owner").get("/backups").text
+    assert "The copy is kept until" in browser_as("owner").get("/backups").text
 
     listed = operator.get("/admin/backup-copies?status=complete").text
     assert copy.backup_name in listed
