@@ -143,7 +143,12 @@ class InstanceBackupOut(Out):
             "State of its deletion: `queued`, `running`, or `unconfirmed` if the outcome is not known; else null.", None
         ),
     )
-    policy_id = fields.String(allow_none=True, **describe("The backup policy that requested it, if any.", None))
+    policy_id = fields.String(
+        allow_none=True,
+        **describe(
+            "The backup policy or backup job that requested it, if any; users cannot open those of the platform.", None
+        ),
+    )
     instance_id = fields.String(**describe("The instance.", EXAMPLE_ID))
     instance_name = fields.String(**describe("Display name of the instance.", "Shop front"))
     instance_hostname = fields.String(**describe("Host name of the instance.", "shop.example.com"))
