@@ -55,11 +55,18 @@ LANE_MARKERS = {"guest", "debian", "browser", "processes"}
 NODE_TESTS = Path(__file__).parent / "nodes"
 """Their lane collects this folder."""
 
-ONE_DATABASE_OPTION = "--without-one-database-tests"
-ONE_DATABASE_TESTS = (
+SPLIT_OPTION = "--split-by-database"
+POSTGRES_TESTS = (
     "**/test_*faults.py",
-    "**/test_*pages.py",
     "**/test_*refusals.py",
+    "tests/docs/test_schemathesis.py",
+    "tests/input_validation/test_pages.py",
+    "tests/worker/test_fault_injection.py",
+)
+"""Tests of malformed input and of nodes' faults. PostgreSQL rejects more values, and statements after an error."""
+
+SQLITE_TESTS = (
+    "**/test_*pages.py",
     "tests/accounts/test_operators.py",
     "tests/audit/test_entries.py",
     "tests/billing/test_gate.py",
@@ -71,9 +78,8 @@ ONE_DATABASE_TESTS = (
     "tests/test_dialects.py",
     "tests/test_headers.py",
     "tests/test_pages.py",
-    "tests/worker/test_fault_injection.py",
 )
-"""Tests of pages, documents, permissions and nodes' faults: they are about other things than the kind of database."""
+"""Tests of pages, documents and permissions."""
 
 
 GARBAGE_THRESHOLDS = 20_000, 20, 20
@@ -105,9 +111,7 @@ def pytest_sessionfinish():
 
 def pytest_addoption(parser):
     parser.addoption(
-        ONE_DATABASE_OPTION,
-        action="store_true",
-        help="Deselect the tests that need not run on both databases: the lane of PostgreSQL runs them.",
+        SPLIT_OPTION, action="store_true", help="Run the tests that need no second database on one of the two only."
     )
 
 
@@ -116,20 +120,20 @@ def pytest_collection_modifyitems(config, items):
     for path, marker in sorted({(item.path, mark.name) for item in items for mark in item.iter_markers()}):
         if marker in LANE_MARKERS and NODE_TESTS not in path.parents and f"mark.{marker}" not in path.read_text():
             raise pytest.UsageError(f"Write pytest.mark.{marker} in {path}: lanes of the Makefile search for it.")
-    if TEST_DATABASE_URL:
-        deselected = [item for item in items if not uses_database(item)]
-    elif config.getoption(ONE_DATABASE_OPTION):
-        deselected = [item for item in items if is_one_database_test(item) and uses_database(item)]
-    else:
-        return
+    deselected = [item for item in items if is_left_to_other_lane(item, config.getoption(SPLIT_OPTION))]
     config.hook.pytest_deselected(items=deselected)
     left_out = set(deselected)
     items[:] = [item for item in items if item not in left_out]
 
 
-def is_one_database_test(item):
+def is_left_to_other_lane(item, is_split):
+    """Return whether the lane of the other database runs the test: always if it uses none and this is PostgreSQL's."""
+    if not uses_database(item):
+        return bool(TEST_DATABASE_URL)
     path = item.path.relative_to(item.config.rootpath)
-    return any(path.match(pattern) for pattern in ONE_DATABASE_TESTS)
+    is_postgres_test = any(map(path.match, POSTGRES_TESTS))
+    is_sqlite_test = not is_postgres_test and any(map(path.match, SQLITE_TESTS))
+    return is_split and (is_sqlite_test if TEST_DATABASE_URL else is_postgres_test)
 
 
 def uses_database(item):
