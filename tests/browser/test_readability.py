@@ -120,16 +120,10 @@ AREAS = pytest.mark.parametrize(
 
 
 @AREAS
-def test_pages_are_readable_on_wide_screen(site, open_page, caller, area, list_paths):
-    page = open_page("screen", caller=caller)
-    found = {path: find_readability_errors(page, site, path) for path in list_paths(site)}
-    assert {path: errors for path, errors in found.items() if errors} == {}
-
-
-@AREAS
-def test_linked_pages_open_and_are_readable_on_phone(site, open_page, caller, area, list_paths):
-    page = open_page("phone", caller=caller)
-    visited, waiting, found = set(), [area, *list_paths(site)], {}
+def test_pages_open_and_are_readable_on_phone_and_screen(site, open_page, caller, area, list_paths):
+    """Linked pages on a phone, and the listed ones on a wide screen as well."""
+    page, listed = open_page("phone", caller=caller), list_paths(site)
+    visited, waiting, found = set(), [area, *listed], {}
     while waiting:
         path = waiting.pop(0)
         if normalize_path(path) in visited or not f"{path}/".startswith(f"{area.rstrip('/')}/"):
@@ -138,8 +132,12 @@ def test_linked_pages_open_and_are_readable_on_phone(site, open_page, caller, ar
         if path.endswith((".csv", ".yaml")):
             assert page.request.get(site.url + path).ok, path
             continue
-        if errors := find_readability_errors(page, site, path):
-            found[path] = errors
+        assert page.goto(site.url + path).ok, path
+        for size in ("phone", "screen") if path in listed else ("phone",):
+            page.set_viewport_size(VIEWPORTS[size])
+            if errors := page.evaluate(READABILITY_SCRIPT):
+                found[path, size] = errors
+        page.set_viewport_size(VIEWPORTS["phone"])
         assert page.title(), path
         expect(page.locator("h1"), path).to_have_count(1)
         waiting += find_links(page, site)
@@ -156,11 +154,6 @@ def find_links(page, site):
 def normalize_path(path):
     """Return the path with `id` in place of ids, so that one page of a kind is visited."""
     return "/".join("id" if len(part) == 36 else part for part in path.split("/"))
-
-
-def find_readability_errors(page, site, path):
-    assert page.goto(site.url + path).ok, path
-    return page.evaluate(READABILITY_SCRIPT)
 
 
 @pytest.mark.parametrize("size", VIEWPORTS)
