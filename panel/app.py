@@ -7,7 +7,7 @@ import structlog
 from flask import Flask, g, make_response, request
 from flask.json.provider import JSONProvider
 from flask_compress import Compress
-from sqlalchemy.exc import IntegrityError
+from sqlalchemy.exc import DataError, IntegrityError
 from werkzeug.exceptions import HTTPException
 
 import api
@@ -155,6 +155,8 @@ def handle_exception(error):
     if isinstance(error, IntegrityError):  # two requests collided, and a constraint refused one
         log.warning("request_conflicted")
         error = Conflict("Something else was done at the same moment. Look again, and repeat it if it is still needed.")
+    if isinstance(error, DataError) and "NUL" in str(error.orig):  # PostgreSQL's driver, for a form without a schema
+        error = Invalid("The values must not contain control characters.")
     if isinstance(error, PartlyRefused):
         save_changes()
     if isinstance(error, Problem):

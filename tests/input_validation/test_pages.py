@@ -2,6 +2,8 @@
 
 import pytest
 
+from panel.core.db import session
+from panel.services import security_groups
 from tests.support import link_crawler, malformed_input
 from tests.support.cast import UNKNOWN_ID
 from tests.support.html_pages import PARTIAL_HEADERS, find_page_addresses
@@ -85,6 +87,15 @@ def test_malformed_form_values_never_cause_5xx(browser_as, start_pages):
                         assert_refused(answer, 200, 303, 400, 404, 409, 413, 422)
                         requests += 1
     assert requests > 200
+
+
+@pytest.mark.parametrize("field", ["instance_ids", "back"])
+def test_nul_in_a_form_without_schema_is_refused(browser_as, cast, field):
+    group = security_groups.create(cast.owner, name="web")
+    session.commit()
+    values = {"instance_ids": cast.instance().id, field: "\0"}
+    answer = browser_as("admin").post(f"/admin/security-groups/{group.id}/attach", data=values)
+    assert_refused(answer, *((303,) if field == "back" else (404, 422)))
 
 
 @pytest.mark.parametrize(("body", "content_type"), MALFORMED_BODIES, ids=lambda value: repr(value[:24]))
