@@ -95,7 +95,7 @@ def test_nul_in_a_form_without_schema_is_refused(browser_as, cast, field):
     session.commit()
     values = {"instance_ids": cast.instance().id, field: "\0"}
     answer = browser_as("admin").post(f"/admin/security-groups/{group.id}/attach", data=values)
-    assert_refused(answer, *((303,) if field == "back" else (404, 422)))
+    assert_refused(answer, 303, 422)  # SQLite looks for such an instance, and finds none
 
 
 @pytest.mark.parametrize(("body", "content_type"), MALFORMED_BODIES, ids=lambda value: repr(value[:24]))
