@@ -15,6 +15,7 @@ from tests.bench import rows, run
 MAX_PARALLEL_BENCHMARKS = 3
 BENCHMARK_TIMEOUT_SECONDS, CLEAN_UP_TIMEOUT_SECONDS = 600, 60
 LAST_LINES = {
+    "alert_rules": "alert rules, the same fires, PostgreSQL",
     "rows": "list of 100, PostgreSQL, a million others",
     "consoles": "a browser before a streaming picture",
     "nodes": "machines that did not change",
