@@ -5,7 +5,9 @@ sends SIGTERM to the children when this process exits for any reason (PR_SET_PDE
 """
 
 import ctypes
+import multiprocessing
 import os
+import resource
 import selectors
 import signal
 import subprocess
@@ -14,8 +16,11 @@ import time
 from contextlib import suppress
 
 import structlog
+from setproctitle import setproctitle
 
 log = structlog.get_logger()
+
+STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 MAX_RESTART_DELAY_SECONDS = 15
 MAX_RESTART_DELAY_WITHOUT_SIBLING_SECONDS = 4
@@ -35,6 +40,64 @@ class StepFailed(Exception):
     """A preparation step of the installation failed."""
 
 
+class ForkedFunction:
+    """A function that runs in a fork of this process and thereby needs no imports of its own.
+
+    It has what the supervisor uses of `subprocess.Popen`. `title` is what `ps` shows as its command.
+    """
+
+    def __init__(self, function, arguments, title, has_captured_output):
+        self.stdout, stdout = open_pipe()
+        self.stderr, stderr = open_pipe() if has_captured_output else (None, stdout)
+        task = multiprocessing.get_context("fork").Process(
+            target=run_forked, args=(function, arguments, title, stdout, stderr)
+        )
+        signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)  # until the fork has handlers of its own
+        try:
+            task.start()
+        finally:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
+            for descriptor in {stdout, stderr}:
+                os.close(descriptor)
+        self.task, self.pid = task, task.pid
+
+    @property
+    def returncode(self):
+        return self.task.exitcode
+
+    def poll(self):
+        return self.task.exitcode
+
+    def wait(self):
+        self.task.join()
+        return self.task.exitcode
+
+    def send_signal(self, number):
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+
+def open_pipe():
+    """Return the reading end of a pipe as a file, and the descriptor of its writing end."""
+    reading, writing = os.pipe()
+    return open(reading, "rb", buffering=0), writing
+
+
+def run_forked(function, arguments, title, stdout, stderr):
+    """Make the fork a process like one of a command, and call the function."""
+    LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+    os.setpgid(0, 0)
+    for number in STOP_SIGNALS:
+        signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
+    with open(os.devnull) as nothing:
+        for target, source in enumerate((nothing.fileno(), stdout, stderr)):
+            os.dup2(source, target)
+    os.closerange(3, resource.getrlimit(resource.RLIMIT_NOFILE)[0])  # the supervisor's own: pipes, its lock
+    setproctitle(title)
+    function(*arguments)
+
+
 class ChildProcess:
     """One child process, in its own process group. With `has_captured_output` its standard output is kept for the
     caller. `make_arguments` returns more arguments for each start; the process before has ended by then. Processes with
@@ -46,9 +109,9 @@ class ChildProcess:
         self.process = None
         self.started_at, self.failure_count, self.restart_at = 0.0, 0, None
 
-    def start(self):
-        self.started_at, self.restart_at = time.monotonic(), None
-        self.process = subprocess.Popen(
+    def launch(self):
+        """Start the process and return it."""
+        return subprocess.Popen(
             [*self.command, *self.make_arguments()],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -57,6 +120,10 @@ class ChildProcess:
             process_group=0,
             preexec_fn=lambda: LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGTERM),
         )
+
+    def start(self):
+        self.started_at, self.restart_at = time.monotonic(), None
+        self.process = self.launch()
         self.output = self.process.stderr or self.process.stdout
         os.set_blocking(self.output.fileno(), False)
         self.partial_line = b""
@@ -88,6 +155,19 @@ class ChildProcess:
         return delay
 
 
+class ForkedChildProcess(ChildProcess):
+    """A child process that calls `function` with the arguments of its command, as a list."""
+
+    def __init__(self, name, function, *command, **options):
+        super().__init__(name, *command, **options)
+        self.function = function
+
+    def launch(self):
+        arguments = [*self.command, *self.make_arguments()]
+        title = " ".join(["panel", *arguments])
+        return ForkedFunction(self.function, (arguments,), title, self.has_captured_output)
+
+
 class Supervisor:
     """Starts, restarts and stops child processes. `stop_signals` counts the signals to stop: after the first, nothing
     is started and every wait returns; after the second, running processes are killed."""
@@ -97,8 +177,8 @@ class Supervisor:
         self.children: list[ChildProcess] = []
         self.outputs = selectors.DefaultSelector()
         self.stop_signals, self.last_signal_at = 0, -SIGNAL_DEBOUNCE_SECONDS
-        for name in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(name, self.on_signal)
+        for number in STOP_SIGNALS:
+            signal.signal(number, self.on_signal)
 
     def on_signal(self, *_):
         if time.monotonic() - self.last_signal_at >= SIGNAL_DEBOUNCE_SECONDS:

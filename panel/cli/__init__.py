@@ -32,8 +32,7 @@ COMMANDS = (
 
 
 class Commands(click.Group):
-    """The commands of `panel`. The module of a command is imported on use, so that the supervisor imports no web
-    framework."""
+    """The commands of `panel`. The module of a command is imported on use."""
 
     def list_commands(self, ctx):
         return COMMANDS

@@ -81,6 +81,9 @@ class Listener(SimpleWorker):
 
     max_connection_wait_time = 2.0
 
+    def procline(self, message: str) -> None:
+        """Keep the title of the process, which names its command."""
+
     def handle_warm_shutdown_request(self) -> None:
         request_stop()
 
