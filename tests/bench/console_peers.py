@@ -16,6 +16,7 @@ from pathlib import Path
 
 from consoles.rfb import encrypt_challenge
 from tests.support import console_client, vnc_server
+from tests.support.panel_commands import start_command
 
 ROOT = Path(__file__).parents[2]
 PASSWORD, NODE_PASSWORD = "onceonly", "nodepass"
@@ -29,10 +30,14 @@ class BenchProcess:
     """Runs a process until the block ends. `first_line` is what it printed when it was ready."""
 
     def __init__(self, *arguments, module="tests.bench.console_peers", ready=None, **environment):
-        self.command = [sys.executable, "-m", module, *map(str, arguments)]
+        self.module, self.arguments = module, [str(argument) for argument in arguments]
+        self.command = [sys.executable, "-m", module, *self.arguments]
         self.ready, self.environment = ready, {**os.environ, **environment}
 
     def __enter__(self):
+        if self.module == "panel.cli":
+            self.process = start_command(self.arguments, self.environment, Path(os.devnull))
+            return self.wait_until_ready()
         self.process = subprocess.Popen(
             self.command,
             stdout=subprocess.PIPE,
@@ -42,6 +47,9 @@ class BenchProcess:
             text=True,
         )
         self.first_line = "" if self.ready else self.process.stdout.readline().strip()
+        return self.wait_until_ready()
+
+    def wait_until_ready(self):
         while self.ready and not self.ready():
             if self.process.poll() is not None:
                 raise RuntimeError(f"{self.command} ended.")

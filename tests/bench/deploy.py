@@ -37,9 +37,13 @@ def bench(report):
         (directory / "template").mkdir()
         template = create_template(directory / "template", cache)
         with run_installation(directory / "lab", hypervisor, template) as lab:
-            panel_times, script_times = measure_in_turn(lab, hypervisor)
+            measure(report, lab, hypervisor)
     finally:
         private_daemon.stop(directory / "hv")
+
+
+def measure(report, lab, hypervisor):
+    panel_times, script_times = measure_in_turn(lab, hypervisor)
     for number, what in enumerate(("running", "the first SSH answer")):
         panel_time = statistics.median(times[number] for times in panel_times)
         script_time = statistics.median(times[number] for times in script_times)

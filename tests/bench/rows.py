@@ -12,8 +12,6 @@ import os
 import socket
 import sqlite3
 import statistics
-import subprocess
-import sys
 import tempfile
 import time
 from pathlib import Path
@@ -28,6 +26,7 @@ from panel.core.db import db, generate_id, session
 from panel.models import Address, Disk, Instance, Interface, Subnet
 from panel.services import accounts, catalog, hypervisors, settings, subnets, tokens
 from tests.support import postgres
+from tests.support.panel_commands import start_script
 
 OWN_INSTANCES, OTHER_INSTANCES, ROUNDS = 1000, 1_000_000, 300
 BATCH_ROWS = 20_000
@@ -40,6 +39,7 @@ QUICK_SIZES = {
     "DATABASES": ("PostgreSQL",),
 }
 LIST_PATH = "/api/instances?per_page=100"
+SERVER_SCRIPT = "import sys; from tests.bench import serve; serve.main(*sys.argv[1:])"
 
 
 def bench(report):
@@ -208,9 +208,8 @@ class PanelServer:
         with socket.socket() as free_socket:
             free_socket.bind(("127.0.0.1", 0))
             self.port = free_socket.getsockname()[1]
-        command = ["tests.bench.serve", str(self.port), self.target]
         environment = {**os.environ, **self.environment}
-        self.process = subprocess.Popen([sys.executable, "-m", *command], env=environment, stderr=subprocess.DEVNULL)
+        self.process = start_script(SERVER_SCRIPT, (str(self.port), self.target), environment, Path(os.devnull))
         while True:
             try:
                 socket.create_connection(("127.0.0.1", self.port), 1).close()

