@@ -106,7 +106,7 @@ light-tests:
 	pytest -n $(LIGHT_PROCESSES) -m "$(LIGHT)" --split-by-database
 
 guest-tests: prefetched-packages
-	$(APART) pytest -m "guest and not browser and not debian" $(SLOWEST) $(call files_with,guest)
+	nice -n -5 $(APART) pytest -m "guest and not browser and not debian" $(SLOWEST) $(call files_with,guest)
 
 debian-tests:
 	pytest -m debian $(SLOWEST) $(call files_with,debian)
@@ -120,7 +120,8 @@ browser-tests: prefetched-packages
 process-tests: prefetched-packages
 	$(APART) pytest -m "processes and not browser and not guest" $(SLOWEST) $(call files_with,processes)
 
-# The lane with the most work and one process only: it gets more of the processors, so that it does not end last.
+# The two lanes with the most work get more of the processors, this one and that of guests, so that none ends long after
+# the others.
 postgres-tests:
 	nice -n -3 $(PY) -m tests.support.postgres pytest -n $(LIGHT_PROCESSES) -m "$(LIGHT)" --split-by-database
 

@@ -108,6 +108,7 @@ def test_reinstall_keeps_nothing_of_first_boot(lab, guest, hypervisor, tmp_path)
     assert sorted(name.split("-")[1] for name in volume_names) == ["0", "seed"]
 
 
+@pytest.mark.slow_proof("first-boot")
 def test_reinstall_password_yields_to_custom_cloud_config(lab, guest):
     """INS-55, INS-56, INS-57, INS-58, INS-61. tests/worker/test_cloud_init.py and test_images.py check each setting."""
     ip = guest["primary_public_ip"]["ip"]

@@ -11,7 +11,7 @@ from lxml import etree
 from tests.guests.domains import find_domain
 from tests.support.waiting import WAIT_TIMEOUT_SECONDS
 
-pytestmark = pytest.mark.guest
+pytestmark = [pytest.mark.guest, pytest.mark.slow_proof("secure-boot")]
 
 SECURE_BOOT_COMMAND = (
     "dmesg | grep -i -e 'secure boot enabled' -e 'locked down'; lsmod | wc -l; ls -d /sys/firmware/efi"
