@@ -38,7 +38,7 @@ class Text(fields.String):
         try:
             text.encode()
         except UnicodeEncodeError:
-            raise ValidationError(message("Must be text that can be encoded.")) from None
+            raise ValidationError(message("Must be valid Unicode text.")) from None
         return text
 
 

@@ -10,7 +10,7 @@ WORD_LABELS = {
     "start": lazy_gettext("Start"),
     "stop": lazy_gettext("Stop"),
     "suspend": lazy_gettext("Suspend"),
-    "unsuspend": lazy_gettext("Resume"),
+    "unsuspend": lazy_gettext("Lift suspension"),
     "active": lazy_gettext("Active"),
     "activity": lazy_gettext("Activity"),
     "add_tag": lazy_gettext("Add tag"),

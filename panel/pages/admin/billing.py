@@ -97,4 +97,4 @@ def take_back(account_id, entry_id):
     """Revoke a credit entry by adding an adjustment. The ledger keeps both."""
     entry = credits.get(entry_id, account_id)
     credits.correct(entry, amount=0, actor=get_current_actor(), description=message("Reversed"))
-    return build_action_response(_("Ledger entry reverted."), url_for(".customer", account_id=account_id))
+    return build_action_response(_("Ledger entry reversed."), url_for(".customer", account_id=account_id))

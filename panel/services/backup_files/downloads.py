@@ -30,7 +30,7 @@ def request_download(row: BackupFileSession, path: str, *, actor: str) -> Backup
 def ensure_below_limit(row: BackupFileSession) -> None:
     total = select(func.sum(BackupFileRequest.size)).where(BackupFileRequest.session_id == row.id)
     if (session.scalars(total).one() or 0) >= MAX_SESSION_BYTES:
-        sentence = message("These are enough downloads. Close the files and open them again.")
+        sentence = message("The maximum number of downloads is reached. Close the files and open them again.")
         raise Conflict(sentence, reason="download_limit_reached")
 
 

@@ -136,16 +136,16 @@ ACTIONS = {
             "",
             message("Suspended. Power off requested."),
             message("Already suspended."),
-            confirmation=message("Suspend {name}? It is turned off, and {owner} cannot start it until you resume it."),
+            confirmation=message("Suspend {name}? It is turned off, and {owner} cannot start it until you lift the suspension."),
             bulk_confirmation=message(
                 "Suspend the selected instances? They are turned off, and their owners cannot start them until you"
-                " resume them."
+                " lift the suspension."
             ),
             is_dangerous=True,
         ),
         Action(
             "unsuspend",
-            message("Resume"),
+            message("Lift suspension"),
             "player-play",
             "",
             message("No longer suspended."),

@@ -66,11 +66,10 @@ def allocate_next(instance: Instance, entitlement: AddressEntitlement, count: in
     """Assign the next free addresses. Customers get as many as the plan includes."""
     allocated_count, allowed = len(entitlement.list_allocated(instance)), entitlement.get_entitled_count(instance.plan)
     if not by_operator and allocated_count + count > allowed:
-        label = entitlement.text if allowed == 1 else f"{entitlement.text}es"
         sentence = message(
-            "The plan comes with {allowed} {label}, and the instance has {held}.",
+            "The plan includes {allowed} addresses of this kind ({kind}), and the instance has {held}.",
             allowed=allowed,
-            label=label,
+            kind=entitlement.text,
             held=allocated_count,
         )
         raise Invalid(sentence, count=sentence)
