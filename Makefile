@@ -28,6 +28,8 @@ MESSAGES := panel/translations/messages.pot
 EXTRACT := pybabel --quiet extract --mapping-file=pyproject.toml --keywords="lazy_gettext message plural_message:1,2 \
 	task_kind:2 NavigationGroup:2 NavigationEntry:2 PaletteAction:1 SearchResults:2 audit_label:1" \
 	--no-location --omit-header --sort-output --width=120 panel worker consoles templates
+UPDATE := pybabel --quiet update --input-file=$(MESSAGES) --output-dir=panel/translations --no-fuzzy-matching \
+	--ignore-obsolete --omit-header --width=120
 LIGHT := not guest and not browser and not processes
 # No process besides pytest's own on machines with few processors, on which the lanes run side by side.
 LIGHT_PROCESSES := $(shell expr "$$(nproc)" / 4)
@@ -154,11 +156,12 @@ check: installed $(VENV)/developing  ## Look at the code without running it: sty
 	djlint --lint --quiet templates
 	@export PANEL_DATA_DIR=$$(mktemp -d) && trap 'rm -r "$$PANEL_DATA_DIR"' EXIT && panel db upgrade && panel db check
 	panel openapi check
-	pytest -q -p no:cacheprovider tests/docs/test_links.py tests/docs/test_interface_ids.py
+	pytest -q -p no:cacheprovider tests/docs/test_links.py tests/docs/test_interface_ids.py tests/docs/test_translations.py
 	@$(EXTRACT) --output-file=/dev/stdout | diff -u $(MESSAGES) - || { echo "The texts have changed: run make messages"; exit 1; }
 
-messages: installed  ## Write the catalog of the texts of pages and mails
+messages: installed  ## Write the texts of pages and mails to the catalogs. Translations of new texts are empty until you write them
 	$(EXTRACT) --output-file=$(MESSAGES)
+	@! compgen -G "panel/translations/*/LC_MESSAGES/messages.po" >/dev/null || $(UPDATE)
 
 migration: installed  ## Write a migration for changed models: make migration m="what changed"
 	@test -n "$(m)" || { echo 'Say what changed: make migration m="…"'; exit 1; }

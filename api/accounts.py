@@ -43,7 +43,7 @@ def profile():
     out=kit.build_wrapped_schema("data", ProfileOut),
 )
 def change_profile(body):
-    """Update name, company and time zone.
+    """Update name, company, time zone and language.
 
     Only the fields you send are changed. Allowed while the account is suspended.
     """

@@ -292,6 +292,6 @@ function updateTitleCount() {
   const list = find("#rows");
   if (!title || !list) return;
   const pager = find("[data-total]", list);
-  if (pager || find(".empty", list)) title.textContent = Number(pager?.dataset.total || 0).toLocaleString("en-US");
+  if (pager || find(".empty", list)) title.textContent = Number(pager?.dataset.total || 0).toLocaleString(document.documentElement.lang);
 }
 document.addEventListener("htmx:after:swap", updateTitleCount);

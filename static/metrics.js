@@ -1,16 +1,18 @@
 // Draws the charts of a page: each [data-charts] has the URL of its data, which is polled while the page is visible.
 const LOCALE = document.documentElement.lang.replace(/^en$/, "en-GB"); // English with 24 hours
 const COLORS = ["--tblr-primary", "--tblr-orange"];
+const NUMBERS = new Intl.NumberFormat(LOCALE, { maximumFractionDigits: 4, useGrouping: false });
 const BINARY_UNITS = ["B", "KiB", "MiB", "GiB", "TiB"];
 
 function formatSize(bytes) {
   let unit = 0;
   for (; bytes >= 1024 && unit < 4; unit++) bytes /= 1024;
-  return `${+bytes.toFixed(1)} ${BINARY_UNITS[unit]}`;
+  return `${round(bytes, 1)} ${BINARY_UNITS[unit]}`;
 }
-const formatNumber = (number) => +number.toFixed(number < 10 ? 2 : 1);
+const round = (number, digits) => NUMBERS.format(number.toFixed(digits));
+const formatNumber = (number) => round(number, number < 10 ? 2 : 1);
 const FORMATS = {
-  percent: (value) => `${+value.toFixed(1)} %`,
+  percent: (value) => `${round(value, 1)} %`,
   mib: (value) => formatSize(value * 1024 ** 2),
   bytes: (value) => `${formatSize(value)}/s`,
   mbps: (value) => `${formatNumber(value)} Mbit/s`,

@@ -11,6 +11,7 @@ from werkzeug.exceptions import BadRequest
 
 from panel.auth import permissions
 from panel.auth.tokens import get_source_address
+from panel.core import languages
 from panel.core.errors import ConfirmationRequired, Forbidden, Unauthenticated
 from panel.core.messages import message
 from panel.services import access, factors, sessions
@@ -56,7 +57,20 @@ def load_session_user(secret):
     if login_session is None or not is_impersonation_allowed(login_session):
         return None
     sessions.record_use(login_session)
+    set_language_of_mails(login_session.impersonator or login_session.account)
     return SessionUser(secret, login_session)
+
+
+def set_language_of_mails(person):
+    """Let the mails of this request be written in the language that the person has chosen, if any."""
+    if person.language in languages.list_languages():
+        languages.current_language.set(person.language)
+
+
+def find_browser_language():
+    """Return the language that the browser prefers among those of the panel, or None."""
+    available = languages.list_languages()
+    return request.accept_languages.best_match(available) if len(available) > 1 else None
 
 
 def get_current_account():

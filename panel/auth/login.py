@@ -10,7 +10,7 @@ from hashlib import sha256
 
 from flask import after_this_request, current_app, request, session
 
-from panel.auth.browser_session import log_in
+from panel.auth.browser_session import find_browser_language, log_in
 from panel.auth.tokens import get_source_address
 from panel.core import clock
 from panel.core.db import session as db_session
@@ -69,6 +69,7 @@ def complete_login(account):
     if is_new and account.last_login_at:
         security_notifications.send_new_device(account, get_request_source())
     account.last_login_at = clock.now()
+    account.browser_language = find_browser_language() or account.browser_language
     log_in(account, device)
 
 

@@ -5,6 +5,7 @@ import click
 from panel.app import MAX_BODY_BYTES, create_app
 from panel.bootstrap import create_worker_app
 from panel.cli import start
+from panel.core import languages
 from panel.core.database_probe import get_probe
 from panel.core.db import db
 from panel.core.logs import setup_logging
@@ -41,6 +42,7 @@ def command():
     is_checked = check_before_fork(config)
     try:
         listener = open_listener(config.bind)
+        languages.preload_translations()
         with request_metrics.share_between_processes():
             ParentProcess(listener, config.web_workers, lambda *process: run_worker(config, is_checked, *process)).run()
     except OSError as error:

@@ -1,10 +1,12 @@
-"""Times, sizes, numbers and money as text for people."""
+"""Times, sizes, numbers and money as text for people, in English unless another language is given."""
 
 from collections.abc import Sequence
 from datetime import datetime
 from decimal import Decimal
+from functools import cache
 from zoneinfo import ZoneInfo
 
+from babel import Locale
 from babel.dates import format_skeleton
 
 from panel.core import clock
@@ -12,6 +14,7 @@ from panel.core.languages import DEFAULT_LANGUAGE
 from panel.core.messages import message
 
 CURRENCY_SYMBOLS = {"EUR": "€", "USD": "$", "GBP": "£", "JPY": "¥", "INR": "₹"}
+NO_BREAK_SPACE = "\N{NO-BREAK SPACE}"
 
 
 def format_datetime(moment: datetime, zone: str = "UTC", language: str = DEFAULT_LANGUAGE) -> str:
@@ -54,55 +57,87 @@ def format_duration(seconds: float) -> str:
     return " ".join(f"{count} {unit}" for count, unit in parts if count)
 
 
-def format_size(count: float) -> str:
+def format_size(count: float, language: str = DEFAULT_LANGUAGE) -> str:
     """Return a number of bytes in the largest binary unit in which it is at least 1."""
-    return scale_unit(count, 1024, ("B", "KiB", "MiB", "GiB", "TiB"))
+    return scale_unit(count, 1024, ("B", "KiB", "MiB", "GiB", "TiB"), language)
 
 
-def format_transfer(count: float) -> str:
+def format_transfer(count: float, language: str = DEFAULT_LANGUAGE) -> str:
     """Return a number of transferred bytes in decimal units, because traffic is sold in them."""
-    return scale_unit(count, 1000, ("B", "kB", "MB", "GB", "TB"))
+    return scale_unit(count, 1000, ("B", "kB", "MB", "GB", "TB"), language)
 
 
-def scale_unit(count: float, step: int, units: Sequence[str]) -> str:
+def scale_unit(count: float, step: int, units: Sequence[str], language: str = DEFAULT_LANGUAGE) -> str:
     for unit in units[:-1]:
         if count < step:
-            return f"{format_number(count)} {unit}"
+            return f"{format_number(count, language)} {unit}"
         count /= step
-    return f"{format_number(count)} {units[-1]}"
+    return f"{format_number(count, language)} {units[-1]}"
 
 
-def format_mib(count: float) -> str:
-    return format_size(count * 1024**2)
+def format_mib(count: float, language: str = DEFAULT_LANGUAGE) -> str:
+    return format_size(count * 1024**2, language)
 
 
-def format_gib(count: float) -> str:
-    return format_size(count * 1024**3)
+def format_gib(count: float, language: str = DEFAULT_LANGUAGE) -> str:
+    return format_size(count * 1024**3, language)
 
 
-def format_rate(mbps: float | None) -> str:
+def format_rate(mbps: float | None, language: str = DEFAULT_LANGUAGE) -> str:
     if not mbps:
         return message("unlimited")
-    return f"{format_number(mbps / 1000)} Gbit/s" if mbps >= 1000 else f"{mbps} Mbit/s"
+    if mbps >= 1000:
+        return f"{format_number(mbps / 1000, language)} Gbit/s"
+    return f"{localize_number(str(mbps), language)} Mbit/s"
 
 
-def format_traffic(gigabytes: float | None) -> str:
+def format_traffic(gigabytes: float | None, language: str = DEFAULT_LANGUAGE) -> str:
     if not gigabytes:
         return message("unlimited")
-    return f"{format_number(gigabytes / 1000)} TB" if gigabytes >= 1000 else f"{gigabytes} GB"
+    if gigabytes >= 1000:
+        return f"{format_number(gigabytes / 1000, language)} TB"
+    return f"{localize_number(str(gigabytes), language)} GB"
 
 
-def format_money(amount: Decimal | float, currency: str) -> str:
+def format_money(amount: Decimal | float, currency: str, language: str = DEFAULT_LANGUAGE) -> str:
     """Return the amount with the currency's symbol or code. It has two decimals, or up to four where needed."""
     text = f"{abs(amount):,.4f}".rstrip("0")
     integer, _, decimals = text.partition(".")
     sign, minus = CURRENCY_SYMBOLS.get(currency), "-" if amount < 0 else ""
-    return f"{minus}{sign}{integer}.{decimals:0<2}" if sign else f"{minus}{integer}.{decimals:0<2} {currency}"
+    number = localize_number(f"{integer}.{decimals:0<2}", language)
+    if is_currency_last(language):
+        return f"{minus}{number}{NO_BREAK_SPACE}{sign or currency}"
+    return f"{minus}{sign}{number}" if sign else f"{minus}{number} {currency}"
 
 
-def format_number(number: float) -> str:
-    return f"{number:.1f}".removesuffix(".0")
+@cache
+def is_currency_last(language: str) -> bool:
+    """Return whether the language writes the currency's symbol behind the amount."""
+    return not Locale.parse(language).currency_formats["standard"].pattern.startswith("¤")
+
+
+def format_number(number: float, language: str = DEFAULT_LANGUAGE) -> str:
+    return localize_number(f"{number:.1f}".removesuffix(".0"), language)
+
+
+def format_count(count: int, language: str = DEFAULT_LANGUAGE) -> str:
+    """Return a whole number with separators between thousands."""
+    return localize_number(f"{count:,}", language)
 
 
 def format_plural(count: int, one: str, many: str | None = None) -> str:
     return f"{count:,} {one if count == 1 else many or one + 's'}"
+
+
+def localize_number(text: str, language: str) -> str:
+    """Return an English number, or a text that has no commas and points besides those of numbers, with the separators
+    of the language."""
+    return text if language == DEFAULT_LANGUAGE else text.translate(get_separators(language))
+
+
+@cache
+def get_separators(language: str) -> dict[int, str]:
+    """Return the separators of a language, by those of English. Looked up once: babel's own formatting takes many times
+    as long."""
+    symbols = Locale.parse(language).number_symbols["latn"]
+    return str.maketrans({",": symbols["group"], ".": symbols["decimal"]})

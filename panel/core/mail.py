@@ -3,12 +3,13 @@
     mail.send(account.email, "invitation", team="Ada's", link=mail.build_page_url("/invitation/…"))
 
 A mail is one text file in templates/mail/: the subject, an empty line, paragraphs. A paragraph `label: https://…`
-becomes a button of the HTML part. Mails are written in the language of the request that caused them. The row is
-authoritative, as with tasks: after a lost notification or while the mail server is unavailable, the mail is late, not
-lost.
+becomes a button of the HTML part. A mail is written in its recipient's language if the panel knows it, else in that of
+the request that caused it, else in English. The row is authoritative, as with tasks: after a lost notification or while
+the mail server is unavailable, the mail is late, not lost.
 """
 
 import re
+from datetime import datetime
 from email.message import EmailMessage
 from email.utils import format_datetime
 from functools import cache, partial
@@ -40,8 +41,14 @@ def get_template_environment(language: str) -> Environment:
     environment.install_gettext_translations(translations, newstyle=True)  # type: ignore[attr-defined]  # of the extension
     environment.finalize = partial(messages.translate_with, translations=translations)
     environment.policies["ext.i18n.trimmed"] = True
-    environment.filters["exact"] = formatting.format_datetime
+    environment.filters["exact"] = lambda text, zone: format_exact_time(text, zone, language)
+    environment.filters["localize_number"] = partial(formatting.localize_number, language=language)
     return environment
+
+
+def format_exact_time(text: str, zone: str, language: str) -> str:
+    """Return a moment among a mail's facts, which JSON keeps in ISO format, in the recipient's time zone."""
+    return formatting.format_datetime(datetime.fromisoformat(text), zone, language)
 
 
 def build_page_url(path: str) -> str:
@@ -65,9 +72,10 @@ def send(recipient: str, template: str, **facts: Any) -> Mail:
     return mail
 
 
-def compose(mail: Mail, facts: dict[str, Any]) -> EmailMessage:
-    """Return the message to send. Its Message-ID comes from the row, so that receivers can detect duplicates."""
-    config, language = context.current().config, mail.facts.get("language", DEFAULT_LANGUAGE)
+def compose(mail: Mail, facts: dict[str, Any], language: str | None = None) -> EmailMessage:
+    """Return the message to send, by default in the language of the request that caused it. Its Message-ID comes from
+    the row, so that receivers can detect duplicates."""
+    config, language = context.current().config, language or mail.facts.get("language", DEFAULT_LANGUAGE)
     environment = get_template_environment(language)
     text = environment.get_template(f"{mail.template}.txt").render(config=config, **facts)
     subject, _, body = text.strip().partition("\n")

@@ -27,6 +27,10 @@ class Account(TimestampMixin, Model):
     last_name: Mapped[str] = mapped_column(default="")
     company_name: Mapped[str | None]
     timezone: Mapped[str] = mapped_column(String(64), default="UTC")
+    language: Mapped[str | None] = mapped_column(String(16))
+    """The language that the person has chosen for pages and mails; empty to follow the browser."""
+    browser_language: Mapped[str | None] = mapped_column(String(16))
+    """The browser's language at the last sign-in, for mails that no request of the person causes."""
     external_id: Mapped[str | None] = mapped_column(unique=True)
     """The billing system's id of the person."""
     operator_role: Mapped[str | None] = mapped_column(String(16))

@@ -46,19 +46,24 @@ def init_app(app):
         "timeago": lambda moment: relative_times.build_timeago_tag(moment, get_viewer_timezone()),
         "relative_times": relative_times.list_script_texts,
         "format_datetime": lambda moment: formatting.format_datetime(moment, *get_viewer_locale()),
-        "format_date": lambda moment, zone: formatting.format_date(moment, zone, translation.get_request_language()),
+        "format_date": localize(formatting.format_date),
         "format_time": lambda moment: formatting.format_time(moment, *get_viewer_locale()),
         "format_time_seconds": lambda moment: formatting.format_time_seconds(moment, get_viewer_timezone()),
         "are_prices_shown": are_prices_shown,
         "is_operator_area": area.is_operator_area,
         "task_label": lambda kind: translation.gettext(task_label(kind)),
         "word_label": word_labels.word_label,
-        "format_money": lambda amount: formatting.format_money(amount, config.currency),
+        "format_money": lambda amount: localize(formatting.format_money)(amount, config.currency),
+        "format_duration": formatting.format_duration,
+        "localize_number": localize(formatting.localize_number),
     }
-    names = tuple(
-        f"format_{unit}" for unit in ("duration", "size", "mib", "gib", "rate", "traffic", "transfer", "plural")
-    )
-    app.jinja_env.globals |= {name: getattr(formatting, name) for name in names}
+    units = ("count", "size", "mib", "gib", "rate", "traffic", "transfer")
+    app.jinja_env.globals |= {f"format_{unit}": localize(getattr(formatting, f"format_{unit}")) for unit in units}
+
+
+def localize(function):
+    """Return the function with the language of the request as its last argument."""
+    return lambda *arguments: function(*arguments, translation.get_request_language())
 
 
 class Macros:

@@ -1,10 +1,17 @@
 """The user of the token in the API."""
 
-from marshmallow import fields, validate
+from marshmallow import ValidationError, fields, validate
 
+from panel.core.languages import list_languages
+from panel.core.messages import message
 from panel.schemas.base import Name, Out, Patch, Time, describe
 from panel.schemas.catalog import EXAMPLE_ID
 from panel.schemas.instances import validate_time_zone
+
+
+def validate_language(language):
+    if language not in list_languages():
+        raise ValidationError(message("Must be one of: {choices}.", choices=", ".join(list_languages())))
 
 
 class ProfilePatch(Patch):
@@ -12,6 +19,11 @@ class ProfilePatch(Patch):
     last_name = Name(minimum=0, maximum=100, **describe("Last name.", "Lovelace"))
     company_name = Name(minimum=0, allow_none=True, **describe("Company.", None))
     timezone = fields.String(validate=validate_time_zone, **describe("Time zone for displayed times.", "Europe/Berlin"))
+    language = fields.String(
+        allow_none=True,
+        validate=validate_language,
+        **describe("Language of pages and mails, such as `en`; null follows the browser.", None),
+    )
 
 
 class ProfileOut(Out):
@@ -21,6 +33,9 @@ class ProfileOut(Out):
     email = fields.String(**describe("Email address, unique.", "ada@example.com"))
     company_name = fields.String(allow_none=True, **describe("Company.", None))
     timezone = fields.String(**describe("Time zone for displayed times.", "Europe/Berlin"))
+    language = fields.String(
+        allow_none=True, **describe("Language of pages and mails; null if they follow the browser.", None)
+    )
     default_currency = fields.String(**describe("Currency of all prices.", "EUR"))
     gravatar = fields.String(**describe("SHA-256 of the email address, for avatar services.", "31c5543c…"))
     owner_id = fields.String(

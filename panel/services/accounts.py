@@ -11,6 +11,7 @@ from sqlalchemy.orm import joinedload, selectinload, undefer
 from panel.core import clock
 from panel.core.db import Model, session
 from panel.core.errors import Conflict, Invalid
+from panel.core.languages import list_languages
 from panel.core.messages import Message, join_messages, message, plural_message
 from panel.models import Account, BackupRepository, Image, Member, Microvm, MicrovmImage
 from panel.schemas.constants import ACCOUNT_LIMITS
@@ -59,6 +60,15 @@ def with_details(query: Select[Account]) -> Select[Account]:
 
 def find_by_email(email: str) -> Account | None:
     return session.scalar(select(Account).where(Account.email == email.strip().lower()))
+
+
+def get_language(email: str) -> str | None:
+    """Return the language of mails to the address: the one that its person has chosen, else the browser's at the last
+    sign-in. None if neither is known, or the panel has lost the language."""
+    languages_of_account = session.execute(
+        select(Account.language, Account.browser_language).where(Account.email == email.strip().lower())
+    ).first()
+    return next((language for language in languages_of_account or () if language in list_languages()), None)
 
 
 def create(*, email: str, password: str | None = None, operator_role: str | None = None, **names: Any) -> Account:

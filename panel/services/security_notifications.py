@@ -2,7 +2,7 @@
 
 from typing import Any, NamedTuple
 
-from panel.core import clock, formatting, mail
+from panel.core import clock, mail
 from panel.models import Account
 from panel.services.known_devices import describe_user_agent
 
@@ -30,7 +30,8 @@ def send(account: Account, template: str, source: Source, **facts: Any) -> None:
         email=account.email,
         browser=describe_user_agent(source.user_agent),
         ip=source.ip,
-        at=formatting.format_datetime(clock.now(), account.timezone),
+        at=clock.now(),
+        zone=account.timezone,
         link=mail.build_page_url("/profile/security"),
         **facts,
     )

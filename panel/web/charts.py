@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from panel.core.formatting import format_number, format_size
-from panel.web.translation import lazy_gettext
+from panel.core.formatting import format_number, format_size, localize_number
+from panel.web.translation import get_request_language, lazy_gettext
 
 FINEST_STEP_SECONDS = 15
 """Step of the finest series. One missing point at this step is not a gap, because a poll may have been late."""
@@ -59,13 +59,14 @@ def format_value(unit, value):
     """Return the value with its unit as text; a dash for None."""
     if value is None:
         return NO_VALUE
+    language = get_request_language()
     if unit == "percent":
-        return f"{value:.1f} %"
+        return localize_number(f"{value:.1f} %", language)
     if unit == "mib":
-        return format_size(value * 1024**2)
+        return format_size(value * 1024**2, language)
     if unit == "bytes":
-        return f"{format_size(round(value))}/s"
-    number = f"{value:.2f}" if value < 10 else format_number(value)
+        return f"{format_size(round(value), language)}/s"
+    number = localize_number(f"{value:.2f}", language) if value < 10 else format_number(value, language)
     return f"{number} Mbit/s" if unit == "mbps" else f"{number}/s"
 
 

@@ -7,11 +7,12 @@ A literal percent sign is written `%%`. Services do not translate: they raise an
 turns into the request's language.
 """
 
-from flask import Flask, g, has_request_context, request
-from flask_babel import Babel, LazyString, get_locale
+from flask import Flask, g, has_request_context
+from flask_babel import Babel, LazyString
 from markupsafe import Markup
 
-from panel.core import languages, messages
+from panel.auth import browser_session
+from panel.core import formatting, languages, messages
 from panel.core.messages import Message
 
 
@@ -29,27 +30,35 @@ def init_app(app: Flask):
 
 
 def get_request_language() -> str:
-    """Return the language of the request: the one that its browser prefers among those with a catalog."""
-    available = languages.list_languages()
-    if len(available) == 1 or not has_request_context():
+    """Return the language of the request, chosen once in each; English outside of requests."""
+    try:
+        return g.language  # the fast path: lists call this a thousand times
+    except AttributeError:
+        g.language = choose_language() if has_request_context() else languages.DEFAULT_LANGUAGE
+        return g.language
+    except RuntimeError:  # no application context
         return languages.DEFAULT_LANGUAGE
-    return request.accept_languages.best_match(available, languages.DEFAULT_LANGUAGE)
+
+
+def choose_language() -> str:
+    """Return the language that the viewer has chosen, else the one that the browser prefers. An operator who acts as a
+    customer keeps the operator's language."""
+    viewer = browser_session.find_impersonator() or browser_session.get_current_account()
+    chosen = viewer.language if viewer else None
+    if chosen in languages.list_languages():
+        return chosen
+    return browser_session.find_browser_language() or languages.DEFAULT_LANGUAGE
 
 
 def set_language_of_mails():
-    """Let the mails of this request be written in its language."""
-    languages.current_language.set(get_request_language())
+    """Let the mails of this request be written in the browser's language. When the session is loaded, the language that
+    the person has chosen replaces it."""
+    languages.current_language.set(browser_session.find_browser_language() or languages.DEFAULT_LANGUAGE)
 
 
 def get_translations():
-    """Return the catalog of the request's language, looked up once in each request; English outside of requests."""
-    try:
-        return g.translations  # the fast path: lists call this a thousand times
-    except AttributeError:
-        g.translations = languages.load_translations(str(get_locale()))
-        return g.translations
-    except RuntimeError:  # no application context
-        return languages.load_translations(languages.DEFAULT_LANGUAGE)
+    """Return the catalog of the request's language."""
+    return languages.load_translations(get_request_language())
 
 
 def gettext(text: str, /, **parameters) -> str:
@@ -61,7 +70,7 @@ def gettext(text: str, /, **parameters) -> str:
 def ngettext(singular: str, plural: str, number: int, /, **parameters) -> str:
     """Return the text for a number of things; `%(num)s` is the number with separators."""
     return get_translations().ngettext(singular, plural, number) % {
-        "num": f"{number:,}",
+        "num": formatting.format_count(number, get_request_language()),
         **translate_values(parameters),
     }
 
@@ -84,7 +93,7 @@ def gettext_markup(text: str, /, **parameters) -> Markup:
 
 def ngettext_markup(singular: str, plural: str, number: int, /, **parameters) -> Markup:
     return Markup(get_translations().ngettext(singular, plural, number)) % {
-        "num": f"{number:,}",
+        "num": formatting.format_count(number, get_request_language()),
         **translate_values(parameters),
     }
 

@@ -6,7 +6,14 @@ from panel.core.messages import message
 from panel.models import Task
 from tests.support.pseudo_language import bracket, pseudo_language  # noqa: F401
 
-CHANGE_FACTS = {"email": "a@example.com", "browser": "Firefox", "ip": "192.0.2.1", "at": "now", "link": "https://x/y"}
+CHANGE_FACTS = {
+    "email": "a@example.com",
+    "browser": "Firefox",
+    "ip": "192.0.2.1",
+    "at": "2026-05-03T10:30:00Z",
+    "zone": "UTC",
+    "link": "https://x/y",
+}
 
 
 def test_form_errors_are_translated(browser_as, pseudo_language):

@@ -1,8 +1,7 @@
 """A pseudo-language with all texts of the catalog in brackets. Texts without brackets bypass gettext."""
 
 import pytest
-from babel.messages.mofile import write_mo
-from babel.messages.pofile import read_po
+from babel.messages.pofile import read_po, write_po
 
 from panel.core import languages, mail
 
@@ -14,9 +13,9 @@ def bracket(text):
     return f"⟦{text}⟧"
 
 
-def compile_catalog(folder):
-    """Compile the catalog of the pseudo-language from the template of all catalogs."""
-    path = folder / PSEUDO_LANGUAGE / "LC_MESSAGES" / "messages.mo"
+def write_catalog(folder):
+    """Write the catalog of the pseudo-language from the template of all catalogs."""
+    path = folder / PSEUDO_LANGUAGE / "LC_MESSAGES" / "messages.po"
     path.parent.mkdir(parents=True)
     with open(languages.TRANSLATIONS_FOLDER / "messages.pot", "rb") as template:
         catalog = read_po(template, locale=PSEUDO_LANGUAGE)
@@ -24,15 +23,15 @@ def compile_catalog(folder):
         if message.id:
             is_plural = isinstance(message.id, tuple)
             message.string = tuple(map(bracket, message.id)) if is_plural else bracket(message.id)
-    with open(path, "wb") as compiled:
-        write_mo(compiled, catalog)
+    with open(path, "wb") as file:
+        write_po(file, catalog)
 
 
 @pytest.fixture
 def pseudo_language(app, tmp_path, monkeypatch):
     """Add the language to the panel. Yields the headers of a browser that prefers it."""
     caches = (languages.list_languages, languages.load_translations, mail.get_template_environment)
-    compile_catalog(tmp_path)
+    write_catalog(tmp_path)
     monkeypatch.setattr(languages, "TRANSLATIONS_FOLDER", tmp_path)
     for cache in caches:
         cache.cache_clear()

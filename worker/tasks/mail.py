@@ -13,7 +13,7 @@ from sqlalchemy import delete, select, update
 from panel.core import clock, context, jobs, mail
 from panel.core.db import session
 from panel.models import Mail
-from panel.services import passwords
+from panel.services import accounts, passwords
 from worker.engine.registry import periodic
 
 log = structlog.get_logger()
@@ -50,10 +50,11 @@ def send(mail_id):
     if row is None:
         return
     facts = LATE_FACTS_BUILDERS[row.template](row.recipient) if row.template in LATE_FACTS_BUILDERS else row.facts
+    language = accounts.get_language(row.recipient)
     session.commit()
     if facts is not None:
         try:
-            submit_message(mail.compose(row, facts), context.current().config)
+            submit_message(mail.compose(row, facts, language), context.current().config)
         except Exception as error:  # any error: the mail must not be lost
             return back_off(row, error)
         log.info("mail_sent", template=row.template, mail_id=row.id)

@@ -4,14 +4,15 @@ from flask import Blueprint, url_for
 
 from panel.auth.browser_session import get_current_access, require_page_permission
 from panel.core.db import session
+from panel.core.formatting import localize_number
 from panel.schemas.alert_rules import METRIC_UNITS, AlertRuleIn, AlertRulePatch
 from panel.services import alert_rules, notification_channels
 from panel.web.forms import Form
 from panel.web.htmx import build_action_response, flash_message, redirect_to, render
 from panel.web.page_registry import NavigationEntry, PaletteAction
 from panel.web.paging import Page
+from panel.web.translation import get_request_language, lazy_gettext
 from panel.web.translation import gettext as _
-from panel.web.translation import lazy_gettext
 
 bp = Blueprint("alert_rules", __name__, url_prefix="/alert-rules")
 NAVIGATION = NavigationEntry(
@@ -66,7 +67,8 @@ NEW_RULE = {
 def describe_condition(rule):
     """Return the rule's condition as a sentence without a subject: "CPU usage is above 90 %"."""
     label = METRIC_LABELS[METRIC_ALIASES.get(rule.metric, rule.metric)]
-    return f"{label} {OPERATOR_LABELS[rule.operator]} {rule.threshold:g} {METRIC_UNITS[rule.metric]}"
+    threshold = localize_number(f"{rule.threshold:g}", get_request_language())
+    return f"{label} {OPERATOR_LABELS[rule.operator]} {threshold} {METRIC_UNITS[rule.metric]}"
 
 
 def label_metric(name):

@@ -1,12 +1,14 @@
-"""The person's own name, company and time zone."""
+"""The person's own name, company, time zone and language."""
 
 from flask import Blueprint, url_for
 from marshmallow import fields, validate
 
 from panel.auth import permissions
 from panel.auth.browser_session import get_current_account, require_page_permission
+from panel.core.languages import list_language_names
 from panel.schemas.base import In, Name
 from panel.schemas.instances import TIME_ZONES
+from panel.schemas.profile import validate_language
 from panel.services import accounts
 from panel.web.forms import Form
 from panel.web.htmx import flash_message, redirect_to, render
@@ -27,11 +29,19 @@ class ProfileForm(In):
     timezone = fields.String(
         required=True, validate=validate.OneOf(TIME_ZONES, error=lazy_gettext("Choose a time zone like Europe/Berlin."))
     )
+    language = fields.String(allow_none=True, validate=validate_language)
 
 
 def profile_page(form):
     zones = [(name, name.replace("_", " ")) for name in sorted(TIME_ZONES)]
-    return render("customer/profile/show.html", "form", status=form.status, form=form, zones=zones)
+    return render(
+        "customer/profile/show.html",
+        "form",
+        status=form.status,
+        form=form,
+        zones=zones,
+        languages=list_language_names(),
+    )
 
 
 @bp.get("")

@@ -11,6 +11,7 @@ from panel.services import backup_policies, instance_backups, instances, metrics
 from panel.services.instances import topology
 from panel.web.forms import Form
 from panel.web.paging import Page
+from panel.web.translation import get_request_language
 
 MAX_RECENT_TASKS = 10
 
@@ -45,7 +46,9 @@ def build_context(instance, tab):
         )
     if tab == "storage":
         context |= {"add_disk_form": Form(DiskIn), "grow_form": Form(DiskGrowthForm)}
-        context["sizes"] = [(disk.id, f"{disk.name}, {format_gib(disk.size)}") for disk in instance.disks]
+        context["sizes"] = [
+            (disk.id, f"{disk.name}, {format_gib(disk.size, get_request_language())}") for disk in instance.disks
+        ]
         context["storages"] = [
             (storage.id, storage.name) for storage in instance.hypervisor.storages if storage.enabled
         ]
