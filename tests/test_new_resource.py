@@ -58,7 +58,7 @@ def test_new_resource_skeleton_passes_checks_and_changes_few_files(checkout_copy
         run_in_copy(sys.executable, "-m", "panel.cli", *arguments)
     run_in_copy(
         *(sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"),
-        *("tests/load_tests", "tests/test_architecture.py"),
+        *("tests/load_tests", "tests/test_architecture.py", "tests/docs/test_translations.py"),
         "tests/test_access.py::test_unknown_and_foreign_ids_return_the_same_404",
         "tests/worker/test_fault_injection.py::test_every_task_kind_has_fault_cases",
         "tests/test_pages.py::test_navigation_entries_have_known_icons_and_different_positions",

@@ -2,7 +2,7 @@
 
 The skeleton is the working resource `sample_things` below tests/support/skeleton. Its names are replaced, and the few
 existing places that a resource needs are completed: models, API modules, permissions, changelog, and the generated
-migration, OpenAPI documents and catalog of texts. Run `git diff` afterwards, then implement the resource.
+migration, OpenAPI documents and catalogs of texts. Run `git diff` afterwards, then implement the resource.
 """
 
 import argparse
@@ -12,6 +12,11 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+
+from babel.messages.pofile import write_po
+
+from tests.support.catalog_problems import read_catalog
+from tests.support.skeleton_texts import TRANSLATIONS
 
 ROOT = Path(__file__).parents[2]
 SKELETON_FOLDER = Path(__file__).parent / "skeleton"
@@ -50,6 +55,10 @@ def write_resource(plural, singular, options):
         run_module("panel.cli", "db", "migrate", f"add {replace_underscores(plural)}", PANEL_DATA_DIR=data_dir)
     run_module("panel.cli", "openapi", "write")
     subprocess.run(["make", "--old-file=installed", "messages"], cwd=ROOT, check=True)
+    for language, translations in TRANSLATIONS.items():
+        write_translations(
+            language, {replace_names(text, names): replace_names(translations[text], names) for text in translations}
+        )
 
 
 def replace_underscores(name):
@@ -118,6 +127,19 @@ def complete_existing_files(plural, singular, family):
             f'    "{family}": "{segments}",\n',
         )
     insert_text("CHANGELOG.md", r"(?<=### Added\n\n)", f"- User API and pages: {replace_underscores(plural)}.\n")
+
+
+def write_translations(language, translations):
+    """Complete the catalog of a language, if there is one, by translations of texts that it does not have yet."""
+    path = ROOT / "panel" / "translations" / language / "LC_MESSAGES" / "messages.po"
+    if not path.exists():
+        return
+    catalog = read_catalog(path, language)
+    for message in catalog:
+        if message.id in translations and not message.string:
+            message.string = translations[message.id]
+    with open(path, "wb") as file:
+        write_po(file, catalog, width=120, omit_header=True)
 
 
 def insert_text(path, pattern, text):
