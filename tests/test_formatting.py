@@ -1,4 +1,6 @@
-"""Formatting of sizes and traffic."""
+"""Formatting of sizes, traffic, money and numbers."""
+
+from decimal import Decimal
 
 import pytest
 
@@ -43,3 +45,23 @@ def test_traffic_allowance_has_units_of_traffic_usage(gigabytes, text):
 )
 def test_duration_has_two_units_at_most_and_none_that_is_0(seconds, text):
     assert formatting.format_duration(seconds) == text
+
+
+def test_numbers_have_separators_of_the_language():
+    assert formatting.format_size(1536, "de") == "1,5 KiB"
+    assert formatting.format_traffic(2500, "de") == "2,5 TB"
+    assert (formatting.format_rate(2.5), formatting.format_rate(2.5, "de")) == ("2.5 Mbit/s", "2,5 Mbit/s")
+    assert (formatting.format_count(1234567), formatting.format_count(1234567, "de")) == ("1,234,567", "1.234.567")
+
+
+@pytest.mark.parametrize(
+    ("amount", "currency", "english", "german"),
+    [
+        (2, "EUR", "€2.00", "2,00\N{NO-BREAK SPACE}€"),
+        (Decimal("-1234.5678"), "EUR", "-€1,234.5678", "-1.234,5678\N{NO-BREAK SPACE}€"),
+        (0.5, "CHF", "0.50 CHF", "0,50\N{NO-BREAK SPACE}CHF"),
+    ],
+)
+def test_money_is_written_as_in_the_language(amount, currency, english, german):
+    assert formatting.format_money(amount, currency) == english
+    assert formatting.format_money(amount, currency, "de") == german

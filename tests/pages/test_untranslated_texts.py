@@ -12,6 +12,7 @@ from sqlalchemy import String, select
 
 from panel.core.config import ROOT
 from panel.core.db import db, session
+from panel.core.languages import list_language_names
 from panel.services import settings
 from tests.support.instances import create_deployed_instance
 from tests.support.link_crawler import crawl_pages
@@ -147,7 +148,8 @@ def test_all_page_texts_are_translated(browser_as, cast, run_tasks, pseudo_langu
     browser.environ_base["HTTP_ACCEPT_LANGUAGE"] = pseudo_language["Accept-Language"]
     pages = [(path, answer) for path, answer in crawl_pages(browser, start) if answer.mimetype == "text/html"]
     assert len(pages) > 40
-    data = sorted([*load_row_texts(), *read_image_catalog_texts()], key=len, reverse=True)
+    language_names = [name for _, name in list_language_names()]
+    data = sorted([*load_row_texts(), *read_image_catalog_texts(), *language_names], key=len, reverse=True)
     known_texts = compile_known_texts()
     paths_by_text = {text: path for path, answer in pages for text in find_visible_texts(answer.text)}
     untranslated = {text: path for text, path in paths_by_text.items() if is_untranslated(text, data, known_texts)}
