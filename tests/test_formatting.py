@@ -1,5 +1,6 @@
 """Formatting of sizes, traffic, money and numbers."""
 
+from datetime import UTC, datetime
 from decimal import Decimal
 
 import pytest
@@ -65,3 +66,26 @@ def test_numbers_have_separators_of_the_language():
 def test_money_is_written_as_in_the_language(amount, currency, english, german):
     assert formatting.format_money(amount, currency) == english
     assert formatting.format_money(amount, currency, "de") == german
+
+
+@pytest.mark.parametrize(
+    ("text", "language", "number"),
+    [
+        ("9,90", "de", "9.90"),
+        ("9.90", "de", "9.90"),
+        ("9,90", "en", "9,90"),
+        ("-1", "de", "-1"),
+        ("1,2,3", "de", "1.2.3"),
+    ],
+)
+def test_typed_numbers_may_have_the_decimal_separator_of_the_language(text, language, number):
+    assert formatting.read_number(text, language) == number
+
+
+def test_days_are_in_the_language():
+    moment = datetime(2026, 12, 3, tzinfo=UTC)
+    assert (formatting.format_day(moment), formatting.format_day(moment, "de")) == (
+        "3 December 2026",
+        "3. Dezember 2026",
+    )
+    assert formatting.format_day(moment, "de", has_year=False) == "3. Dezember"

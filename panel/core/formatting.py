@@ -7,6 +7,7 @@ from functools import cache
 from zoneinfo import ZoneInfo
 
 from babel import Locale
+from babel.dates import format_date as babel_format_date
 from babel.dates import format_skeleton
 
 from panel.core import clock
@@ -25,6 +26,15 @@ def format_datetime(moment: datetime, zone: str = "UTC", language: str = DEFAULT
 def format_date(moment: datetime, zone: str = "UTC", language: str = DEFAULT_LANGUAGE) -> str:
     local = to_local_time(moment, zone)
     return f"{local:%a %d %b %Y}" if language == DEFAULT_LANGUAGE else format_skeleton("yMMMEd", local, locale=language)
+
+
+def format_day(moment: datetime, language: str = DEFAULT_LANGUAGE, *, has_year: bool = True) -> str:
+    """Return day and month in words, in UTC."""
+    if language == DEFAULT_LANGUAGE:
+        return f"{moment:%-d %B %Y}" if has_year else f"{moment:%-d %B}"
+    return (
+        babel_format_date(moment, "long", language) if has_year else format_skeleton("MMMMd", moment, locale=language)
+    )
 
 
 def format_time(moment: datetime, zone: str = "UTC", language: str = DEFAULT_LANGUAGE) -> str:
@@ -133,6 +143,12 @@ def localize_number(text: str, language: str) -> str:
     """Return an English number, or a text that has no commas and points besides those of numbers, with the separators
     of the language."""
     return text if language == DEFAULT_LANGUAGE else text.translate(get_separators(language))
+
+
+def read_number(text: str, language: str) -> str:
+    """Return a number that somebody has typed with the decimal separator of the language as an English one."""
+    decimal = "." if language == DEFAULT_LANGUAGE else get_separators(language)[ord(".")]
+    return text if "." in text else text.replace(decimal, ".")
 
 
 @cache

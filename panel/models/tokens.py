@@ -8,6 +8,7 @@ from sqlalchemy.orm import Mapped, mapped_column, relationship
 
 from panel.core import clock
 from panel.core.db import Model, TimestampMixin
+from panel.core.messages import message
 from panel.models.accounts import Account
 from panel.schemas.constants import SCOPES
 
@@ -61,12 +62,11 @@ class Token(TimestampMixin, Model):
         """A short description of its scopes."""
         token_scopes = set(self.scopes)
         if token_scopes in (set(SCOPES), READ_SCOPES):
-            return "Everything, but only to read" if token_scopes == READ_SCOPES else "Everything"
+            return message("Everything, but only to read") if token_scopes == READ_SCOPES else message("Everything")
         families = dict.fromkeys(scope.partition(":")[0] for scope in self.scopes)
         labels = [describe_family(family, token_scopes) for family in families]
-        return ", ".join(labels[:MAX_LISTED_FAMILIES]) + (
-            f" and {len(labels) - MAX_LISTED_FAMILIES} more" if len(labels) > MAX_LISTED_FAMILIES else ""
-        )
+        families, left_out = ", ".join(labels[:MAX_LISTED_FAMILIES]), len(labels) - MAX_LISTED_FAMILIES
+        return message("{families} and {count} more", families=families, count=left_out) if left_out > 0 else families
 
 
 READ_SCOPES = {scope for scope in SCOPES if scope.endswith(":read")}

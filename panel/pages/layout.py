@@ -47,6 +47,9 @@ def init_app(app):
         "relative_times": relative_times.list_script_texts,
         "format_datetime": lambda moment: formatting.format_datetime(moment, *get_viewer_locale()),
         "format_date": localize(formatting.format_date),
+        "format_day": lambda moment, **options: formatting.format_day(
+            moment, translation.get_request_language(), **options
+        ),
         "format_time": lambda moment: formatting.format_time(moment, *get_viewer_locale()),
         "format_time_seconds": lambda moment: formatting.format_time_seconds(moment, get_viewer_timezone()),
         "are_prices_shown": are_prices_shown,

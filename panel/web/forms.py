@@ -18,8 +18,9 @@ from werkzeug.datastructures import MultiDict
 
 from panel.core.db import session
 from panel.core.errors import Problem, TooMany
+from panel.core.formatting import read_number
 from panel.schemas.base import Patch
-from panel.web.translation import gettext, lazy_gettext, translate
+from panel.web.translation import get_request_language, gettext, lazy_gettext, translate
 
 NUMBER_PATTERN = re.compile(r"-?[0-9]{1,18}(\.[0-9]{1,9})?")
 
@@ -181,8 +182,10 @@ def parse_scalar(field, text):
     refuse."""
     if isinstance(field, fields.Boolean):
         return {"true": True, "false": False}.get(text.lower(), text)
-    if isinstance(field, fields.Number) and NUMBER_PATTERN.fullmatch(text.strip()):
-        return float(text) if "." in text else int(text)
+    if isinstance(field, fields.Number):
+        number = read_number(text.strip(), get_request_language())
+        if NUMBER_PATTERN.fullmatch(number):
+            return float(number) if "." in number else int(number)
     return text.replace("\r\n", "\n")
 
 
