@@ -48,7 +48,10 @@ def get_template_environment(language: str) -> Environment:
 
 def format_exact_time(text: str, zone: str, language: str) -> str:
     """Return a moment among a mail's facts, which JSON keeps in ISO format, in the recipient's time zone."""
-    return formatting.format_datetime(datetime.fromisoformat(text), zone, language)
+    try:
+        return formatting.format_datetime(datetime.fromisoformat(text), zone, language)
+    except ValueError:
+        return text  # of a mail that an earlier version recorded
 
 
 def build_page_url(path: str) -> str:

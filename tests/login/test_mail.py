@@ -61,7 +61,8 @@ ALERT_CONTEXT = {
     "email": "ada@example.com",
     "browser": "Firefox on Linux",
     "ip": "203.0.113.7",
-    "at": "now",
+    "at": "2026-05-03T10:30:00Z",
+    "zone": "Europe/Berlin",
     "link": "https://panel.example.com/profile/security",
 }
 
@@ -77,6 +78,7 @@ def test_mail_has_text_and_html_parts(start_mail_server, run_tasks):
     assert message["Auto-Submitted"] == "auto-generated"
     plain, html = (message.get_body((kind,)).get_content() for kind in ("plain", "html"))
     assert "Review your security settings: https://panel.example.com/profile/security" in plain
+    assert "Time: Sun 03 May 2026, 12:30:00 CEST" in plain
     assert 'href="https://panel.example.com/profile/security"' in html
     assert "&lt;b&gt;Fire&lt;/b&gt;fox" in html
     assert session.scalars(select(Mail)).all() == []
