@@ -65,8 +65,8 @@ class Token(TimestampMixin, Model):
             return message("Everything, but only to read") if token_scopes == READ_SCOPES else message("Everything")
         families = dict.fromkeys(scope.partition(":")[0] for scope in self.scopes)
         labels = [describe_family(family, token_scopes) for family in families]
-        families, left_out = ", ".join(labels[:MAX_LISTED_FAMILIES]), len(labels) - MAX_LISTED_FAMILIES
-        return message("{families} and {count} more", families=families, count=left_out) if left_out > 0 else families
+        listed, left_out = ", ".join(labels[:MAX_LISTED_FAMILIES]), len(labels) - MAX_LISTED_FAMILIES
+        return message("{families} and {count} more", families=listed, count=left_out) if left_out > 0 else listed
 
 
 READ_SCOPES = {scope for scope in SCOPES if scope.endswith(":read")}

@@ -136,7 +136,9 @@ ACTIONS = {
             "",
             message("Suspended. Power off requested."),
             message("Already suspended."),
-            confirmation=message("Suspend {name}? It is turned off, and {owner} cannot start it until you lift the suspension."),
+            confirmation=message(
+                "Suspend {name}? It is turned off, and {owner} cannot start it until you lift the suspension."
+            ),
             bulk_confirmation=message(
                 "Suspend the selected instances? They are turned off, and their owners cannot start them until you"
                 " lift the suspension."
