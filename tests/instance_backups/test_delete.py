@@ -1,6 +1,7 @@
 """Deleting backups: claimed with the request, gone when the storage has confirmed it."""
 
 import pytest
+from sqlalchemy import update
 
 from panel.core.db import session
 from panel.models import BackupRepository, InstanceBackup, Task
@@ -109,6 +110,19 @@ def test_storage_out_of_reach_leaves_nothing_claimed(api_as, path, backup, folde
     session.commit()
     assert api_as("owner", "DELETE", f"{path}/backup/{backup['id']}").status_code == 200
     assert find_backup(backup) is None
+
+
+def test_answer_tells_what_a_worker_process_has_changed(backup, find_backup):
+    """BAK-31: the session of the request still has the rows as it wrote them."""
+    row = find_backup(backup)
+    task = instance_backups.claim(row, actor="tests")
+    session.commit()
+    for model, values in (Task, {"status": "failed", "error": "No."}), (InstanceBackup, {"delete_claimed_at": None}):
+        statement = update(model).where(model.id.in_([task.id, row.id])).values(**values)
+        session.execute(statement.execution_options(synchronize_session=False))
+    session.commit()
+    assert row.is_claimed
+    assert instance_backups.get_outcome_error(task.id).reason == "delete_not_dispatched"
 
 
 def test_refused_deletion_releases_the_claim(api_as, path, backup, fail_at, find_backup):

@@ -90,8 +90,9 @@ def get_outcome_error(task_id: str) -> Problem | None:
     task = session.get(Task, task_id, populate_existing=True)
     if task is None or task.open or task.status == "completed":
         return None
-    backup = session.scalar(select(InstanceBackup).where(InstanceBackup.delete_task_id == task_id))
-    if backup is not None and backup.is_claimed:
+    # Only columns: the session still has the row as it was claimed, and a worker has changed it since.
+    claimed_at = select(InstanceBackup.delete_claimed_at).where(InstanceBackup.delete_task_id == task_id)
+    if session.scalar(claimed_at) is not None:
         return Unavailable(UNCONFIRMED_MESSAGE, reason="delete_dispatch_unconfirmed")
     return Invalid(NOT_DISPATCHED_MESSAGE.format(error=task.error), reason="delete_not_dispatched")
 
