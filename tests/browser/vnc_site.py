@@ -6,6 +6,7 @@ import threading
 from pathlib import Path
 
 from flask import Blueprint, Flask, jsonify, render_template, request
+from flask_login import LoginManager
 from werkzeug.serving import WSGIRequestHandler, make_server
 
 from consoles import fd_passing
@@ -82,6 +83,7 @@ class FakePanel:
         app = Flask("screens", template_folder=ROOT / "templates", static_folder=None)
         app.extensions["config"] = Config(public_url="http://127.0.0.1")
         app.jinja_env.trim_blocks = app.jinja_env.lstrip_blocks = True
+        LoginManager(app).user_loader(lambda _: None)  # nobody has chosen a language
         translation.init_app(app)
         app.jinja_env.globals |= {
             "asset_url": assets.asset_url,
