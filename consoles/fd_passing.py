@@ -73,15 +73,19 @@ def read_handshake(environ):
 
 
 def pass_socket(environ, path, note):
-    """Pass the client's connection to the console server at `path`. `note` describes the console, see server.py.
+    """Pass the client's WebSocket to the console server at `path`. `note` describes the console, see server.py."""
+    pass_connection(environ, path, {"command": "open", "handshake": read_handshake(environ), **note})
+
+
+def pass_connection(environ, path, command):
+    """Pass the client's connection to the console server at `path`, with this command.
 
     After success the connection is no longer this server's. Otherwise it still is, no other process uses it, and this
-    raises `TooMany` when a limit of the note is reached, else `Unavailable`.
+    raises `TooMany` when a limit is reached, else `Unavailable`.
     """
     connection = get_client_socket(environ)
     try:
         with ipc.connect(path, IPC_TIMEOUT_SECONDS) as ipc_connection:
-            command = {"command": "open", "handshake": read_handshake(environ), **note}
             ipc.send(ipc_connection, command, connection.fileno())
             answer = ipc.receive(ipc_connection)
             if answer["ok"]:

@@ -9,6 +9,9 @@ Commands come over a Unix socket that only this user may open (`ipc`). `open` br
 * `limits`: how many consoles may be open with the same value of a label, such as `{"account": 10}`;
 * `idle_timeout_seconds` and `max_duration_seconds`.
 
+`open_events` brings a connection whose browser gets the changes that its session may see (`live_updates`): `session`,
+the id of the browser session, and `since`, the time (ms) from which on.
+
 Accepted notes are answered `{"ok": true}`, and the connection is used only after the web's `{"command": "start"}`.
 `list` answers `{"open": […]}`. `close` with `where` (labels that must all be equal; the id is the label `session`) and
 the message `reason` answers `{"closed": number}`.
@@ -60,8 +63,8 @@ class CommandRefused(Exception):
 
 
 class ConsoleServer:
-    def __init__(self, path, on_report=None, event_loop=None, max_consoles=MAX_CONSOLES, find_target=None):
-        self.path, self.max_consoles, self.find_target = Path(path), max_consoles, find_target
+    def __init__(self, path, on_report=None, event_loop=None, max_consoles=MAX_CONSOLES, find_target=None, live=None):
+        self.path, self.max_consoles, self.find_target, self.live = Path(path), max_consoles, find_target, live
         self.on_report = on_report or (lambda report: log.info("console_" + report.pop("event"), **report))
         self.event_loop = event_loop or EventLoop()
         self.lock = threading.Lock()
@@ -107,6 +110,8 @@ class ConsoleServer:
             match command:
                 case {"command": "open"} if connection:
                     return self.open_stream(client, command, connection)  # which has answered
+                case {"command": "open_events", "session": str(session_id), "since": int(since)} if connection:
+                    return self.open_event_stream(client, connection, session_id, since)
                 case {"command": "list"}:
                     return {"open": [describe_stream(stream) for stream in self.list_streams()]}
                 case {"command": "close", "where": {**where}, "reason": str(reason)} if where:
@@ -131,9 +136,7 @@ class ConsoleServer:
         stream = self.build_stream(command, connection)
         self.register_stream(stream, command.get("limits", {}))
         try:
-            ipc.send(client, {"ok": True})
-            if ipc.receive(client) != {"command": "start"}:
-                raise ValueError("The web process did not confirm that it released the connection.")
+            confirm(client)
         except Exception:
             self.remove_stream(stream)
             raise
@@ -145,6 +148,13 @@ class ConsoleServer:
         except Problem as problem:
             stream.close_reason = close_codes.UNREACHABLE.with_message(problem.message)
         self.event_loop.add_stream(stream)
+
+    def open_event_stream(self, client, connection, session_id, since):
+        """Accept a connection like `open_stream`."""
+        if self.live is None or self.live.find_refusal(session_id):
+            raise CommandRefused("busy", message("Changes are not sent at the moment."))
+        confirm(client)
+        self.live.add_stream(connection, session_id, since)
 
     def build_stream(self, command, connection):
         try:
@@ -209,6 +219,14 @@ def describe_stream(stream):
     }
 
 
+def confirm(client):
+    """Tell the web process that its connection is accepted, and wait until it has released it. Raise ValueError when it
+    does not answer so."""
+    ipc.send(client, {"ok": True})
+    if ipc.receive(client) != {"command": "start"}:
+        raise ValueError("The web process did not confirm that it released the connection.")
+
+
 def is_trusted(client):
     """Return whether the client runs as this user or as root."""
     credentials = client.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
@@ -233,8 +251,8 @@ def create_listener(path):
     return listener
 
 
-def run(path, session_store=None):
-    """Serve consoles until SIGTERM or Ctrl-C."""
+def run(path, session_store=None, live=None):
+    """Serve consoles, and changes to browsers, until SIGTERM or Ctrl-C. `live` is a `live_updates.LiveUpdates`."""
     _, maximum = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (maximum, maximum))
     stop_requested = threading.Event()
@@ -244,15 +262,20 @@ def run(path, session_store=None):
         path,
         on_report=session_store and session_store.add_report,
         find_target=session_store and session_store.find_target,
+        live=live,
     )
+    if live:
+        live.start()
     console_server.start()
     if session_store:
         session_store.start(console_server)
     log.info("consoles_started", path=str(path))
     while not stop_requested.wait(1):
-        if not console_server.event_loop.is_alive():
+        if not all(part.event_loop.is_alive() for part in (console_server, live) if part):
             raise SystemExit("The event loop of the console server has stopped.")
     log.info("consoles_draining", open=len(console_server.streams))
+    if live:
+        live.stop()
     console_server.stop()
     if session_store:
         session_store.stop()

@@ -3,7 +3,11 @@
 from cryptography.fernet import Fernet, MultiFernet
 from flask import Flask
 
-from panel.core import context, jobs
+from panel.core import (
+    context,
+    jobs,
+    live_changes,  # noqa: F401  (notes changes of every session)
+)
 from panel.core.config import ROOT, Config
 from panel.core.context import Context
 from panel.core.db import db, init_db, make_fernet_keys

@@ -36,8 +36,9 @@ document.addEventListener("mousedown", (event) => {
   if (event.target instanceof HTMLDialogElement) event.target.close(); // a click on the backdrop of a dialog
 });
 
-// A poll is skipped while the page is hidden, and while the part that it would replace is in use.
-const isPoll = (event) => event.detail.ctx?.sourceEvent?.type === "every";
+// A poll is skipped while the page is hidden, and while the part that it would replace is in use. So is what live.js asks
+// for after a change.
+const isPoll = (event) => ["every", "live"].includes(event.detail.ctx?.sourceEvent?.type);
 function isInUse(part) {
   const active = document.activeElement;
   const typing = active?.matches("input:not([type=checkbox]), textarea, select") && part.contains(active) && active.value !== active.defaultValue;
@@ -188,6 +189,17 @@ document.addEventListener("keydown", (event) => {
   results[next].scrollIntoView({ block: "nearest" });
 });
 
+// Results that reload because something has changed keep their selection.
+let selectedResult = null;
+document.addEventListener("htmx:before:swap", ({ detail: { ctx } }) => {
+  selectedResult = ctx.sourceEvent?.type === "live" ? find("#palette-results a.active")?.getAttribute("href") : null;
+});
+document.addEventListener("htmx:after:swap", () => {
+  const links = selectedResult ? [...document.querySelectorAll("#palette-results a")] : [];
+  if (!links.some((link) => link.getAttribute("href") === selectedResult)) return;
+  for (const link of links) link.classList.toggle("active", link.getAttribute("href") === selectedResult);
+});
+
 // Relative times stay current while the page is open.
 function formatRelativeTime(elapsedSeconds) {
   const unit = texts.relative_times.find(({ seconds }) => Math.abs(elapsedSeconds) >= seconds);
@@ -208,6 +220,16 @@ const scheduleRemoval = (line) => line.matches?.(".toast-line:not(.alert-danger)
 [...find("#toasts").children].forEach(scheduleRemoval);
 new MutationObserver((changes) => changes.forEach((change) => change.addedNodes.forEach(scheduleRemoval))).observe(find("#toasts"), {
   childList: true,
+});
+
+// Results of the viewer's own tasks, when they end while the page is open.
+const endedTasks = new Set([...document.querySelectorAll("[data-ended-task]")].map(({ dataset }) => dataset.endedTask));
+document.addEventListener("htmx:after:swap", ({ detail: { ctx } }) => {
+  if (ctx.sourceElement.id !== "recent-tasks") return;
+  for (const result of document.querySelectorAll("#recent-tasks template[data-ended-task]")) {
+    if (!endedTasks.has(result.dataset.endedTask)) find("#toasts").append(result.content.cloneNode(true));
+    endedTasks.add(result.dataset.endedTask);
+  }
 });
 
 // Show errors of fields, such as a wrong name in a confirmation, below their fields, and focus the field.

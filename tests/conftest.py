@@ -19,7 +19,7 @@ from sqlalchemy.engine import Engine
 
 from panel.app import create_app
 from panel.bootstrap import create_context
-from panel.core import context, jobs
+from panel.core import context, jobs, live_changes
 from panel.core.config import Config
 from panel.core.db import db, session
 from panel.services import accounts, sessions, settings
@@ -181,6 +181,7 @@ def change_config(monkeypatch):
 def app(config):
     """The application, with a database that has only the cast."""
     jobs.enqueue_call = queue_or_run
+    live_changes.publish = lambda changes: None
     app = create_app(config)
     connect_rate_limits("")
     app.context = context.current()

@@ -1,7 +1,8 @@
-"""`panel console`: the console server, for the screens and shells of this machine's web processes."""
+"""`panel console`: the console server, for screens, shells and live pages of this machine's web processes."""
 
 import click
 
+from consoles.live_updates import LiveUpdates
 from consoles.server import run
 from consoles.session_store import SessionStore
 from panel.cli import start
@@ -12,4 +13,5 @@ from worker.engine.main import prepare_app
 def command():
     """Run the console server until SIGTERM. Run one on each web server, with the same data directory."""
     config = start.load_config()
-    run(config.console_socket, SessionStore(start.ensure_database_fits(prepare_app(config))))
+    app = start.ensure_database_fits(prepare_app(config))
+    run(config.console_socket, SessionStore(app), LiveUpdates(app, config.redis_url))

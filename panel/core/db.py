@@ -152,6 +152,9 @@ class Base(DeclarativeBase):
     """Whether a row is only a part or by-product of another object: an audit entry is about it only if nothing else was
     changed."""
 
+    live_permissions: ClassVar[tuple[str | None, str | None] | None] = None
+    """The permissions with which the owner's people and operators are told of changes of a row; None: nobody is."""
+
 
 class TimestampMixin:
     """The columns id, created_at and updated_at."""

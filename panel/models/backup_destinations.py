@@ -26,6 +26,7 @@ class BackupDestination(TimestampMixin, Model):
     """A storage for backups. Workers write the columns below `status`, as they last observed them."""
 
     __tablename__ = "backup_destinations"
+    live_permissions = (None, "admin:hypervisors:read")
 
     name: Mapped[str] = mapped_column(String(64), unique=True)
     storage_type: Mapped[str] = mapped_column(String(16))

@@ -22,6 +22,7 @@ class BackupPolicy(TimestampMixin, Model):
     """
 
     __tablename__ = "backup_policies"
+    live_permissions = ("backup_policies.view", "admin:instances:read")
     __table_args__ = (
         Index("ix_backup_policies_account_id_name_id", "account_id", "name", "id"),
         Index("ix_backup_policies_group_id_name_id", "group_id", "name", "id"),

@@ -16,6 +16,7 @@ class Certificate(TimestampMixin, Model):
     """A certificate with its key. An ordered one has neither until the authority has issued it."""
 
     __tablename__ = "certificates"
+    live_permissions = ("certificates.view", None)
     __table_args__ = (
         Index("ix_certificates_account_id_id", "account_id", "id"),
         Index("ix_certificates_account_id_name", "account_id", "name"),

@@ -16,6 +16,7 @@ class Event(Model):
 
     __tablename__ = "events"
     is_audit_part = True
+    live_permissions = ("instances.view", None)
     __table_args__ = (
         Index("ix_events_account_id_id", "account_id", "id"),
         Index("ix_events_resource_id_id", "resource_id", "id"),

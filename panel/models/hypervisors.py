@@ -68,6 +68,7 @@ class Hypervisor(TimestampMixin, Model):
     """One host of machines. Workers write the columns below `status`, as they last observed them."""
 
     __tablename__ = "hypervisors"
+    live_permissions = (None, "admin:hypervisors:read")
 
     group_id: Mapped[str] = mapped_column(ForeignKey("hypervisor_groups.id"), index=True)
     name: Mapped[str] = mapped_column(String(64), unique=True)

@@ -37,6 +37,7 @@ class Image(DownloadErrorMixin, TimestampMixin, Model):
     """A disk with an operating system. The file is in the panel's image folder; nodes get copies when they need one."""
 
     __tablename__ = "images"
+    live_permissions = ("images.view", "admin:images:read")
     __table_args__ = (
         Index("ix_images_purpose_distro_name", "purpose", "distro", "name"),
         Index(

@@ -16,6 +16,7 @@ class InstallationBackup(TimestampMixin, Model):
     """One run: an encrypted archive of the installation, or the attempt to store one."""
 
     __tablename__ = "installation_backups"
+    live_permissions = (None, "admin:system:read")
     __table_args__ = (
         Index("ix_installation_backups_destination_id_status_id", "destination_id", "status", "id"),
         Index("ix_installation_backups_status_id", "status", "id"),

@@ -25,6 +25,7 @@ class InstanceBackup(TimestampMixin, Model):
     """One backup. Its repository has a point with the backup's id."""
 
     __tablename__ = "instance_backups"
+    live_permissions = ("instances.view", "admin:instances:read")
     __table_args__ = (
         Index("ix_instance_backups_account_id_id", "account_id", "id"),
         Index("ix_instance_backups_account_id_size_id", "account_id", "size", "id"),

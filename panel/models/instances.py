@@ -29,7 +29,7 @@ from panel.models.images import Image
 from panel.models.isos import Iso
 from panel.models.plans import Plan
 from panel.models.subnets import Address
-from panel.models.tasks import OPEN_STATUSES, REBUILD_TASK_KINDS, Task, is_open
+from panel.models.tasks import OPEN_STATUSES, REBUILD_TASK_KINDS, TRANSITION_TASK_KINDS, Task, is_open
 
 if TYPE_CHECKING:
     from panel.models.forges import Forge
@@ -43,6 +43,7 @@ class Instance(TimestampMixin, Model):
     `last_error`)."""
 
     __tablename__ = "instances"
+    live_permissions = ("instances.view", "admin:instances:read")
     __table_args__ = (
         Index("ix_instances_account_id_id", "account_id", "id"),
         Index("ix_instances_hypervisor_id_id", "hypervisor_id", "id"),
@@ -146,7 +147,7 @@ class Instance(TimestampMixin, Model):
     """The pack whose capacity it uses, if any."""
     if TYPE_CHECKING:
         rebuilding: Mapped[bool]
-        rolling_back: Mapped[bool]
+        transition: Mapped[str | None]
         task_running: Mapped[bool]
         backup_policy_id: Mapped[str | None]
 
@@ -321,12 +322,15 @@ Instance.rebuilding = column_property(
     .correlate_except(Task)
 )
 
-Instance.rolling_back = column_property(
-    exists()
-    .where(Task.resource_id == Instance.id, Task.kind == "snapshot_rollback", is_open(Task.status))
+Instance.transition = column_property(
+    select(Task.kind)
+    .where(Task.resource_id == Instance.id, Task.kind.in_(TRANSITION_TASK_KINDS), is_open(Task.status))
+    .order_by(case((Task.status == "running", 0), else_=1), Task.id)
+    .limit(1)
     .correlate_except(Task)
+    .scalar_subquery()
 )
-"""Whether the instance returns to a snapshot."""
+"""The kind of the open task that changes its state: the running one, or the next one; else None."""
 
 Account.instances = column_property(
     select(func.count())

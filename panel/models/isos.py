@@ -15,6 +15,7 @@ class Iso(DownloadErrorMixin, TimestampMixin, Model):
     """An optical medium that nodes download from its URL. It belongs to the platform (no account) or to a customer."""
 
     __tablename__ = "isos"
+    live_permissions = ("isos.view", "admin:images:read")
     __table_args__ = (Index("ix_isos_account_id_name", "account_id", "name"), Index("ix_isos_name_id", "name", "id"))
 
     account_id: Mapped[str | None] = mapped_column(ForeignKey("accounts.id", ondelete="cascade"))

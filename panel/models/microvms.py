@@ -63,6 +63,7 @@ class MicrovmImage(TimestampMixin, Model):
     """
 
     __tablename__ = "microvm_images"
+    live_permissions = ("microvm.view", "admin:microvm:read")
     __table_args__ = (
         Index("uq_microvm_images_account_id_name", "account_id", "name", unique=True),
         Index(
@@ -168,6 +169,7 @@ class Microvm(MicrovmMachineMixin, TimestampMixin, Model):
     """A micro VM of an account, live until `ended_at`."""
 
     __tablename__ = "microvms"
+    live_permissions = ("microvm.view", "admin:microvm:read")
     __table_args__ = (
         *(
             Index(name, *columns, sqlite_where=IS_LIVE, postgresql_where=IS_LIVE)

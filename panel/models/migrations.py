@@ -15,6 +15,7 @@ class Migration(TimestampMixin, Model):
     """One migration of one machine, which its task carries out. The machine keeps its addresses."""
 
     __tablename__ = "migrations"
+    live_permissions = (None, "admin:instances:read")
     __table_args__ = (
         Index("ix_migrations_instance_id_id", "instance_id", "id"),
         Index("ix_migrations_target_id_status", "target_id", "status"),

@@ -8,6 +8,7 @@ from panel.core.db import Model, TimestampMixin
 
 class Project(TimestampMixin, Model):
     __tablename__ = "projects"
+    live_permissions = ("projects.view", None)
     __table_args__ = (Index("ix_projects_account_id_name", "account_id", "name", unique=True),)
 
     account_id: Mapped[str] = mapped_column(ForeignKey("accounts.id", ondelete="cascade"))

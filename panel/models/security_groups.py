@@ -17,6 +17,7 @@ class SecurityGroup(TimestampMixin, Model):
     """
 
     __tablename__ = "security_groups"
+    live_permissions = ("security_groups.view", "admin:security_groups:read")
     __table_args__ = (
         Index("ix_security_groups_account_id_name", "account_id", "name"),
         Index("ix_security_groups_name_id", "name", "id"),

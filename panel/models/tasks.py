@@ -24,6 +24,20 @@ REBUILD_TASK_KINDS = (
     "backup_restore_new",
 )
 """Kinds of tasks during which an instance counts as pending."""
+TRANSITION_TASK_KINDS = (
+    *REBUILD_TASK_KINDS,
+    "instance_start",
+    "instance_stop",
+    "instance_shutdown",
+    "instance_poweroff",
+    "instance_restart",
+    "instance_suspend",
+    "instance_unsuspend",
+    "snapshot_rollback",
+    "backup_restore",
+    "backup_restore_revert",
+)
+"""Kinds of tasks that change the state of an instance, or what runs on it."""
 BACKUP_TRANSFER_TASK_KINDS = (
     "backup_create",
     "backup_restore",
@@ -46,6 +60,7 @@ class Task(TimestampMixin, Model):
     """
 
     __tablename__ = "tasks"
+    live_permissions = ("instances.view", "admin:tasks:read")
     __table_args__ = (
         Index(
             "uq_tasks_open_lock",

@@ -55,6 +55,7 @@ class Volume(TimestampMixin, Model):
     """
 
     __tablename__ = "volumes"
+    live_permissions = ("volumes.view", "admin:volumes:read")
     __table_args__ = (Index("ix_volumes_account_id_id", "account_id", "id"),)
 
     name: Mapped[str]

@@ -13,7 +13,7 @@ from panel.models import Account
 from panel.pages.customer.tasks import list_recent_tasks
 from panel.pages.shared import area
 from panel.services import sessions, settings, usage
-from panel.web import assets, relative_times, translation, word_labels
+from panel.web import assets, instance_states, relative_times, translation, word_labels
 from panel.web.page_registry import get_customer_pages, get_operator_pages
 
 
@@ -42,6 +42,7 @@ def init_app(app):
         "permission_error": area.permission_error,
         "nonce": get_csp_nonce,
         "now": clock.now,
+        "instance_state": instance_states.describe_state,
         "viewer_timezone": get_viewer_timezone,
         "timeago": lambda moment: relative_times.build_timeago_tag(moment, get_viewer_timezone()),
         "relative_times": relative_times.list_script_texts,

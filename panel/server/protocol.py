@@ -301,8 +301,10 @@ class ConnectionProtocol(HttpToolsProtocol):
     # --- passing the socket to another process
 
     def fileno(self):
-        """Return the client's socket. Raise BlockingIOError unless exactly a WebSocket request was received."""
-        if self.early_data != b"" or self.transport.get_write_buffer_size():
+        """Return the client's socket. Raise BlockingIOError unless exactly one request was received: a WebSocket
+        request, or another one, after which the client waits for its answer."""
+        is_alone = self.early_data == b"" or (self.early_data is None and self.body_complete and not self.pipeline)
+        if not is_alone or self.is_reading_head or self.transport.get_write_buffer_size():
             raise BlockingIOError("The client sent data before the connection was upgraded.")
         return self.transport.get_extra_info("socket").fileno()
 

@@ -6,7 +6,7 @@ from functools import cache
 from sqlalchemy import ColumnElement, Select, exists, or_, select, update
 from sqlalchemy.orm import aliased
 
-from panel.core import clock, jobs
+from panel.core import clock, jobs, live_changes
 from panel.core.db import count_changed, on_commit, session
 from panel.core.errors import Conflict, NotFound
 from panel.core.messages import message
@@ -100,6 +100,7 @@ def mark_failed(task: Task) -> Task:
     if count_changed(statement.values(**values), synchronize_session=False) != 1:
         raise Conflict(message("The task has already finished."), reason="task_ended")
     audit.track(task)
+    live_changes.note(task, session)
     on_commit(lambda: jobs.notify(task.id))
     session.refresh(task)
     return task

@@ -52,6 +52,8 @@ class SearchResults:
     icon: str
     url: Callable
     """Returns the URL of a row, or of a row's id in the operator area."""
+    state_of: Callable | None = None
+    """Returns the word and the label of a row's state (`ui.state`), in customers' search."""
     label_of: Callable = str
     """Returns the label of a row from its name, in the operator area."""
 

@@ -13,7 +13,7 @@ from functools import cache
 import structlog
 from sqlalchemy import Select, bindparam, select, update
 
-from panel.core import clock, jobs
+from panel.core import clock, jobs, live_changes
 from panel.core.database_errors import log_failure
 from panel.core.db import count_changed, session, with_lock
 from panel.core.messages import message
@@ -103,6 +103,8 @@ def complete_batch(works: list[TaskContext]) -> set[str]:
     # task is found here, and a later claim waits for the commit.
     query = select(Task.resource_id).where(Task.resource_id.in_([work.task.resource_id for work in works]))
     waited_for = set(session.scalars(query.where(Task.status == "queued")))
+    for work in works:
+        live_changes.note(work.task, session)
     session.commit()
     return waited_for
 

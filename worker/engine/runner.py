@@ -19,7 +19,7 @@ from sqlalchemy.exc import InterfaceError, OperationalError, TimeoutError
 from sqlalchemy.orm import Session
 from sqlalchemy.orm.attributes import set_committed_value
 
-from panel.core import clock, context
+from panel.core import clock, context, live_changes
 from panel.core.database_errors import log_failure
 from panel.core.db import session
 from panel.core.errors import Problem
@@ -35,6 +35,9 @@ log = structlog.get_logger()
 
 TASK_WAIT_INTERVAL_SECONDS = 0.5
 """Seconds between two checks of a task that waits."""
+
+SHOWN_COLUMNS = {"status", "stage", "progress", "error"}
+"""Columns whose changes open pages show at once."""
 
 DATABASE_AWAY_ERRORS = (OperationalError, InterfaceError, TimeoutError)
 
@@ -119,6 +122,7 @@ class TaskContext:
             statement = owned_row.values(bytes_done=done, bytes_total=total, bytes_per_second=rate)
             statement = statement.returning(Task.cancel_requested_at)
             row = own_session.execute(statement).one_or_none()
+            live_changes.note(self.task, own_session)
             own_session.commit()
         self.check_lease(row)
 
@@ -143,6 +147,8 @@ class TaskContext:
             raise LeaseLost
         for name, value in values.items():
             set_committed_value(self.task, name, value)
+        if not SHOWN_COLUMNS.isdisjoint(values):
+            live_changes.note(self.task, session)
         return row.cancel_requested_at
 
 

@@ -25,12 +25,16 @@ def show():
 
 
 def build_search_groups(query):
-    """Yield (title, rows) for each kind of result. A row is icon, name, detail, URL. The layout adds matching pages of
-    both areas."""
+    """Yield (title, rows) for each kind of result. A row is icon, name, detail, URL and perhaps state. The layout
+    adds matching pages of both areas."""
     if query:
         for kind, rows in dashboard.search(get_current_access(), query, MAX_RESULTS_PER_KIND):
             result_type = get_customer_pages().search_results[kind.name]
-            yield _(result_type.label), [(result_type.icon, *kind.describe(row), result_type.url(row)) for row in rows]
+            describe_state = result_type.state_of or (lambda row: None)
+            yield (
+                _(result_type.label),
+                [(result_type.icon, *kind.describe(row), result_type.url(row), describe_state(row)) for row in rows],
+            )
     yield _("Actions"), list(list_permitted_actions(query))
 
 

@@ -1,9 +1,12 @@
 """Tasks of the account's resources, with status and progress."""
 
+from datetime import timedelta
+
 from flask import Blueprint, request, url_for
 from sqlalchemy import select
 
 from panel.auth.browser_session import get_current_access, permission_error, require_page_permission
+from panel.core import clock
 from panel.core.db import session
 from panel.models import Image, Instance, Iso, MediaDownload, Microvm, MicrovmImage, Volume
 from panel.schemas.constants import TASK_STATUSES
@@ -21,6 +24,8 @@ NAVIGATION = NavigationEntry(
 )
 MAX_MENU_TASKS = 6
 """Maximum of recent tasks that are shown."""
+RESULT_AGE = timedelta(minutes=2)
+"""How long the result of a task is a message for pages that show the task as open."""
 STATUS_FILTERS = ("open", *(word for word in TASK_STATUSES if word not in ("pending", "queued")))
 
 
@@ -103,9 +108,16 @@ def find_instance_names(rows):
     return dict(session.execute(names.where(Instance.id.in_({task.resource_id for task in rows}))).all())
 
 
-def list_recent_tasks(account):
-    """Return recent tasks: open ones first, then finished ones."""
-    open_tasks = session.scalars(tasks.listing(account, status="open").limit(MAX_MENU_TASKS)).all()
-    ended = [task for task in session.scalars(tasks.listing(account).limit(MAX_MENU_TASKS)) if not task.open]
+def list_recent_tasks(access):
+    """Return recent tasks: open ones first, then finished ones. `results` are those of the viewer that have just
+    ended."""
+    open_tasks = session.scalars(tasks.listing(access, status="open").limit(MAX_MENU_TASKS)).all()
+    ended = [task for task in session.scalars(tasks.listing(access).limit(MAX_MENU_TASKS)) if not task.open]
     listed = open_tasks + ended[: max(2, MAX_MENU_TASKS - len(open_tasks))]
-    return {"open_tasks": open_tasks, "listed_tasks": listed, "instance_names": find_instance_names(listed)}
+    since = clock.now() - RESULT_AGE
+    return {
+        "open_tasks": open_tasks,
+        "listed_tasks": listed,
+        "instance_names": find_instance_names(listed),
+        "results": [task for task in ended if task.actor == access.actor and (task.finished_at or since) > since],
+    }

@@ -3,6 +3,7 @@
 from flask import Blueprint, url_for
 
 from panel.pages.shared import instances
+from panel.web.instance_states import describe_state
 from panel.web.page_registry import NavigationEntry, PaletteAction, SearchResults
 
 bp = Blueprint("instances", __name__, url_prefix="/instances")
@@ -14,7 +15,11 @@ PALETTE_ACTIONS = (
 )
 SEARCH_RESULTS = (
     SearchResults(
-        "instance", "Instances", icon="server", url=lambda row: url_for("instances.show", instance_id=row.id)
+        "instance",
+        "Instances",
+        icon="server",
+        url=lambda row: url_for("instances.show", instance_id=row.id),
+        state_of=describe_state,
     ),
 )
 instances.register(bp)
