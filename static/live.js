@@ -47,14 +47,18 @@
   }
   function setOpen(value) {
     if (isOpen !== value) channel.postMessage({ isOpen: value });
+    noteOpen(value);
+  }
+  function noteOpen(value) {
     isOpen = value;
+    document.documentElement.dataset.live = value ? "open" : "closed";
   }
   channel.addEventListener("message", ({ data: { event, isRepeated, isOpen: isOpenElsewhere, hello } }) => {
     if (event && !source && !(isRepeated && event.id <= position)) {
-      isOpen = true;
+      noteOpen(true);
       receive(event);
     }
-    if (isOpenElsewhere !== undefined && !source) isOpen = isOpenElsewhere;
+    if (isOpenElsewhere !== undefined && !source) noteOpen(isOpenElsewhere);
     if (hello && source && isOpen) {
       channel.postMessage({ isOpen });
       for (const event of recent) if (event.id > hello) channel.postMessage({ event, isRepeated: true });
