@@ -271,10 +271,10 @@ class LiveUpdates:
     def send_changes(self, streams, changes):
         if not changes:
             return
-        told = [[change.table, change.id, change.related_id] for change in changes]
-        if len(told) > MAX_IDS_PER_EVENT:
-            told = [[table, "", ""] for table in dict.fromkeys(change.table for change in changes)]
-        self.event_loop.call_soon(send_to_all, streams, self.build_event("change", told))
+        rows = [[change.table, change.id, change.related_id] for change in changes]
+        if len(rows) > MAX_IDS_PER_EVENT:
+            rows = [[table, "", ""] for table in dict.fromkeys(change.table for change in changes)]
+        self.event_loop.call_soon(send_to_all, streams, self.build_event("change", rows))
 
     def build_event(self, name, data):
         """Return an event whose id is the time (ms), and larger than that of the event before."""
@@ -289,7 +289,7 @@ def send_to_all(streams, event):
 
 
 def get_view(viewer):
-    """Return what streams have in common that are told the same."""
+    """Return what streams have in common that get the same changes."""
     if viewer is None or not viewer.is_restricted:
         return viewer and (viewer.access.id, viewer.access.permissions, viewer.operator_role)
     return viewer

@@ -9,6 +9,7 @@
   const SLOWED_POLL_MS = 30000, SLOWED_FAST_POLL_MS = 10000; // the second for parts that poll each few seconds
   const GATHER_MS = 150, JITTER_MS = 150; // so that many pages do not ask at the same moment
   const MAX_RETRY_MS = 60000;
+  const SKIPPED_RETRY_MS = 5000;
   const LOAD_FACTOR = 5; // a part that took 200 ms reloads again after a second
 
   // The stream. One window of the browser holds it, where locks exist (pages with TLS); else each visible window does.
@@ -78,6 +79,7 @@
   const loading = new Map(); // id of a part → its request
   const loadedAt = new Map(); // id of a part → when it was last replaced
   const notBefore = new Map(); // id of a part → when it may reload again
+  const skipped = new Set(); // ids of parts that were in use when they would have been replaced
   let timer = 0;
 
   function receive({ id, name, changes }) {
@@ -119,6 +121,10 @@
     if (event.detail.ctx.sourceEvent?.type === "every" && isOpen && isFresh) event.preventDefault();
     else loading.set(part.id, { ctx: event.detail.ctx, startedAt: Date.now() });
   });
+  document.addEventListener("htmx:before:swap", (event) => {
+    const part = getPart(event);
+    if (part && event.defaultPrevented) skipped.add(part.id);
+  });
   document.addEventListener("htmx:after:swap", (event) => {
     const part = getPart(event);
     if (part) loadedAt.set(part.id, Date.now());
@@ -130,5 +136,9 @@
     const now = Date.now();
     notBefore.set(part.id, now + LOAD_FACTOR * (now - request.startedAt));
     loading.delete(part.id);
+    if (!skipped.delete(part.id)) return;
+    notBefore.set(part.id, now + SKIPPED_RETRY_MS);
+    stale.add(part.id);
+    schedule(GATHER_MS);
   });
 })();

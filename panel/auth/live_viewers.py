@@ -1,4 +1,4 @@
-"""Who looks at open pages, and which changes they may be told of (panel/core/live_changes.py)."""
+"""Who looks at open pages, and which changes (panel/core/live_changes.py) their streams may contain."""
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ LIVE_MODELS = {
     for mapper in Model.registry.mappers
     if mapper.class_.live_permissions is not None
 }
-"""By table: the models whose changes are told."""
+"""By table: the models whose changes are published."""
 
 
 @dataclass(frozen=True)
@@ -36,10 +36,10 @@ class LiveViewer:
     def list_visible(self, changes: Iterable[Change]) -> list[Change]:
         """Return the changes of rows that it may see. Queries the database only for a restricted member."""
         changes = [change for change in changes if change.table in LIVE_MODELS]
-        told = {change for change in changes if self.may_see_as_operator(change)}
-        own = [change for change in changes if change not in told and self.has_own_permission(change)]
-        told.update(self.list_chosen(own) if self.is_restricted else own)
-        return [change for change in changes if change in told]
+        visible = {change for change in changes if self.may_see_as_operator(change)}
+        own = [change for change in changes if change not in visible and self.has_own_permission(change)]
+        visible.update(self.list_chosen(own) if self.is_restricted else own)
+        return [change for change in changes if change in visible]
 
     def may_see_as_operator(self, change: Change) -> bool:
         permission = LIVE_MODELS[change.table].live_permissions[1]

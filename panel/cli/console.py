@@ -11,7 +11,8 @@ from worker.engine.main import prepare_app
 
 @click.command()
 def command():
-    """Run the console server until SIGTERM. Run one on each web server, with the same data directory."""
+    """Run the console server until SIGTERM. Run one on each web server, with the same data directory. It also sends
+    changes to open pages."""
     config = start.load_config()
     app = start.ensure_database_fits(prepare_app(config))
     run(config.console_socket, SessionStore(app), LiveUpdates(app, config.redis_url))

@@ -153,7 +153,8 @@ class Base(DeclarativeBase):
     changed."""
 
     live_permissions: ClassVar[tuple[str | None, str | None] | None] = None
-    """The permissions with which the owner's people and operators are told of changes of a row; None: nobody is."""
+    """The permissions of customers and of operators that streams with changes of these rows need. None: no stream has
+    them."""
 
 
 class TimestampMixin:

@@ -15,6 +15,7 @@ BENCHMARK_NAMES = (
     "deploy",
     "consoles",
     "shells",
+    "live_events",
     "webhooks",
     "metrics",
     "metrics_export",

@@ -21,6 +21,7 @@ LAST_LINES = {
     "nodes": "machines that did not change",
     "webhooks": "an event to its first attempt",
     "shells": "in a terminal that draws slowly, within",
+    "live_events": "a request while streams are open",
     "access": "share of authentication",
     "metrics": "small curves of 100",
     "metrics_export": "metrics from the cache, gzip, PostgreSQL",

@@ -68,11 +68,11 @@ def open_stream(live):
     connections = []
 
     def open_one(session_id, since=None):
-        near, far = socket.socketpair()
-        connections.append(near)
-        live.add_stream(far, session_id, live_updates.get_milliseconds() + 2000 if since is None else since)
+        client, server = socket.socketpair()
+        connections.append(client)
+        live.add_stream(server, session_id, live_updates.get_milliseconds() + 2000 if since is None else since)
         live.open_streams([])
-        return Reader(near)
+        return Reader(client)
 
     yield open_one
     for connection in connections:
@@ -131,7 +131,7 @@ def test_changed_right_applies_to_an_open_stream(live, viewers, open_stream):
     assert reader.read()[2] == [["tasks", "own", ""]]
 
 
-def test_stream_of_an_unknown_session_ends_at_once(open_stream):
+def test_stream_of_an_unknown_session_ends_without_an_event(open_stream):
     assert open_stream("nobody").read() is None
 
 

@@ -1,4 +1,4 @@
-"""Which commits tell open pages of which rows, and who is told."""
+"""Which commits publish which changes for open pages, and who may see them."""
 
 import re
 from datetime import timedelta
@@ -98,13 +98,15 @@ def test_large_message_names_only_tables(rolled_back_app, cast, monkeypatch):
     assert live_changes.parse(messages[0]) == [Change("a", "tasks")]
 
 
-def test_owner_and_operator_are_told_and_outsider_is_not(cast, load_viewer):
+def test_owner_and_operator_get_a_change_and_outsider_does_not(cast, load_viewer):
     change = Change(cast.owner.id, "instances", cast.instance().id)
-    told = {caller: load_viewer(caller).list_visible([change]) for caller in ("owner", "viewer", "admin", "outsider")}
-    assert told == {"owner": [change], "viewer": [change], "admin": [change], "outsider": []}
+    visible = {
+        caller: load_viewer(caller).list_visible([change]) for caller in ("owner", "viewer", "admin", "outsider")
+    }
+    assert visible == {"owner": [change], "viewer": [change], "admin": [change], "outsider": []}
 
 
-def test_member_is_told_of_chosen_resources(cast, add_member, load_viewer):
+def test_member_gets_changes_of_chosen_resources(cast, add_member, load_viewer):
     chosen, other = cast.instance(), cast.instance()
     add_member("chooser", VIEW_INSTANCES, reach="chosen", grants=[chosen])
     tasks = [jobs.enqueue("instance_start", "instance", row, lock="light", actor="test") for row in (chosen, other)]
@@ -113,7 +115,7 @@ def test_member_is_told_of_chosen_resources(cast, add_member, load_viewer):
     assert load_viewer("chooser").list_visible(changes) == [changes[0], changes[2]]
 
 
-def test_member_is_told_only_with_permission(cast, add_member, load_viewer):
+def test_member_gets_changes_only_with_permission(cast, add_member, load_viewer):
     instance = cast.instance()
     member = add_member("helper", ["volumes.view"])
     assert load_viewer("helper").list_visible([Change.of_row(instance)]) == []
@@ -122,12 +124,12 @@ def test_member_is_told_only_with_permission(cast, add_member, load_viewer):
     assert load_viewer("helper").list_visible([Change.of_row(instance)]) == [Change.of_row(instance)]
 
 
-def test_customers_are_not_told_of_platform_rows(cast, load_viewer):
+def test_customers_get_no_changes_of_platform_rows(cast, load_viewer):
     changes = [Change(None, "hypervisors", cast.node.id), Change(None, "images", cast.image.id)]
     assert (load_viewer("owner").list_visible(changes), load_viewer("admin").list_visible(changes)) == ([], changes)
 
 
-def test_unknown_tables_are_told_nobody(cast, load_viewer):
+def test_changes_of_other_tables_are_visible_to_nobody(cast, load_viewer):
     assert load_viewer("admin").list_visible([Change(cast.admin.id, "tokens", "x")]) == []
 
 

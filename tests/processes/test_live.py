@@ -1,4 +1,4 @@
-"""Live pages through the real web, worker and console processes: who is told of a change, how soon, and until when."""
+"""Live pages through the real web, worker and console processes: who gets a change, how soon, and until when."""
 
 import http.client
 import json
