@@ -1,9 +1,11 @@
-"""Toasts after an action: a queued action is reported as requested, not as done."""
+"""What pages say of an action: that it is requested, then what its task does, then that it is done or has failed."""
 
 import pytest
+from lxml import html
 
-from panel.core import jobs
+from panel.core import clock, jobs
 from panel.core.db import session
+from panel.pages.customer.tasks import RESULT_AGE
 from panel.services import security_groups
 from tests.support.html_pages import PARTIAL_HEADERS
 from tests.support.instances import create_deployed_instance
@@ -30,6 +32,64 @@ def test_toast_of_queued_action_says_requested(browser_as, instance, area, actio
     assert sentence in answer.text
     assert "alert-info" in answer.text
     assert "alert-success" not in answer.text
+
+
+@pytest.mark.parametrize(
+    ("action", "label"),
+    [("restart", "Restarting"), ("poweroff", "Powering off"), ("shutdown", "Shutting down"), ("stop", "Stopping")],
+)
+def test_state_says_what_the_task_does_until_it_has_ended(api_as, browser_as, instance, run_tasks, action, label):
+    """INS-05: the state of the API keeps its five words."""
+    pages = [
+        ("owner", "/instances"),
+        ("owner", f"/instances/{instance.id}"),
+        ("owner", "/"),
+        ("owner", f"/search?q={instance.name}"),
+        ("admin", "/admin/instances"),
+        ("admin", f"/admin/instances/{instance.id}"),
+    ]
+    state = api_as("owner", "GET", f"/api/instance/{instance.id}").json["state"]
+    api_as("owner", "POST", f"/api/instance/{instance.id}/power/{action}")
+    assert [path for caller, path in pages if label not in browser_as(caller).get(path).text] == []
+    assert api_as("owner", "GET", f"/api/instance/{instance.id}").json["state"] == state == "running"
+    run_tasks()
+    assert [path for caller, path in pages if label in browser_as(caller).get(path).text] == []
+
+
+def test_state_shows_the_running_task_before_the_next(browser_as, instance):
+    for kind, status in (("instance_start", "queued"), ("instance_restart", "running")):
+        jobs.enqueue(kind, "instance", instance, lock="light", actor="test").status = status
+    session.commit()
+    session.expire_all()
+    page = browser_as("owner").get("/instances").text
+    assert ("Restarting" in page, "Starting" in page) == (True, False)
+
+
+@pytest.mark.parametrize(
+    ("status", "text", "level"),
+    [
+        ("completed", "Restart finished: ", "alert-success"),
+        ("failed", "Restart failed: ", "alert-danger"),
+        ("cancelled", "Restart cancelled: ", "alert-info"),
+    ],
+)
+def test_result_of_own_task_becomes_a_message(browser_as, cast, instance, status, text, level):
+    for actor in (cast.owner.email, "system"):
+        task = jobs.enqueue("instance_restart", "instance", instance, lock="light", actor=actor)
+        task.status, task.finished_at, task.error = status, clock.now(), "The hypervisor does not respond."
+    session.commit()
+    results = html.fromstring(browser_as("owner").get("/tasks/tray", headers=PARTIAL_HEADERS).text).xpath("//template")
+    [restart] = [result for result in results if "Restart" in result.text_content()]
+    assert (text in restart.text_content(), bool(restart.xpath(f".//*[contains(@class, '{level}')]"))) == (True, True)
+    assert ("The hypervisor does not respond." in restart.text_content()) == (status == "failed")
+    assert bool(restart.xpath(".//a")) == (status == "failed")
+
+
+def test_old_results_are_no_messages(browser_as, cast, instance):
+    task = jobs.enqueue("instance_restart", "instance", instance, lock="light", actor=cast.owner.email)
+    task.status, task.finished_at = "completed", clock.now() - RESULT_AGE
+    session.commit()
+    assert "Restart finished" not in browser_as("owner").get("/tasks/tray", headers=PARTIAL_HEADERS).text
 
 
 def test_toast_of_immediate_action_says_success(browser_as, instance):
