@@ -31,7 +31,7 @@ from panel.models.instances import Disk, Instance, Interface
 from panel.models.ip_sets import IpSet, IpSetEntry
 from panel.models.isos import Iso, MediaDownload
 from panel.models.mails import Mail
-from panel.models.metrics import InstanceMetric
+from panel.models.metrics import HypervisorMetric, InstanceMetric, LocationAllocation
 from panel.models.microvm_api_keys import MicrovmApiKey
 from panel.models.microvm_connectors import MicrovmConnector
 from panel.models.microvm_image_builds import MicrovmImageBuild

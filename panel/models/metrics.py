@@ -1,4 +1,6 @@
-"""Metrics of machines over time."""
+"""Metrics of machines and hypervisors over time, and what was allocated of locations each day."""
+
+from datetime import date
 
 from sqlalchemy import REAL, BigInteger, ForeignKey, SmallInteger, String
 from sqlalchemy.orm import Mapped, MappedColumn, mapped_column
@@ -22,26 +24,13 @@ SLOTS_BY_STEP = {15: 240, 300: 288, 3600: 168}
 
 
 def build_metric_column() -> MappedColumn[float]:
-    return mapped_column(REAL, default=0.0)
+    return mapped_column(REAL, default=0.0, sort_order=1)
 
 
-class InstanceMetric(Model):
-    """Average and maximum of each metric over a step of `step` seconds that began at `at`.
+class MetricColumns:
+    """Average and maximum of each metric over a step of `step` seconds that began at `at`."""
 
-    A machine's rows of a step are a ring buffer: `slot` is the number of the step modulo the buffer's length, so a new
-    row replaces the oldest. The table therefore never exceeds a few hundred rows for each machine and needs no purge.
-    Rows of an earlier round are recognized by `at`.
-    """
-
-    __tablename__ = "instance_metrics"
-    __table_args__ = {"sqlite_with_rowid": False, "postgresql_with": {"fillfactor": 70}}
-
-    instance_id: Mapped[str] = mapped_column(
-        String(36), ForeignKey("instances.id", ondelete="cascade"), primary_key=True
-    )
-    step: Mapped[int] = mapped_column(SmallInteger, primary_key=True, autoincrement=False)
-    slot: Mapped[int] = mapped_column(SmallInteger, primary_key=True, autoincrement=False)
-    at: Mapped[int] = mapped_column(BigInteger)
+    at: Mapped[int] = mapped_column(BigInteger, sort_order=1)
     """Seconds since 1970."""
     cpu_percent: Mapped[float] = build_metric_column()
     cpu_percent_max: Mapped[float] = build_metric_column()
@@ -59,3 +48,55 @@ class InstanceMetric(Model):
     disk_read_iops_max: Mapped[float] = build_metric_column()
     disk_write_iops: Mapped[float] = build_metric_column()
     disk_write_iops_max: Mapped[float] = build_metric_column()
+
+
+class InstanceMetric(MetricColumns, Model):
+    """What a machine used.
+
+    Its rows of a step are a ring buffer: `slot` is the number of the step modulo the buffer's length, so a new
+    row replaces the oldest. The table therefore never exceeds a few hundred rows for each machine and needs no purge.
+    Rows of an earlier round are recognized by `at`.
+    """
+
+    __tablename__ = "instance_metrics"
+    __table_args__ = {"sqlite_with_rowid": False, "postgresql_with": {"fillfactor": 70}}
+
+    instance_id: Mapped[str] = mapped_column(
+        String(36), ForeignKey("instances.id", ondelete="cascade"), primary_key=True
+    )
+    step: Mapped[int] = mapped_column(SmallInteger, primary_key=True, autoincrement=False)
+    slot: Mapped[int] = mapped_column(SmallInteger, primary_key=True, autoincrement=False)
+
+
+class HypervisorMetric(MetricColumns, Model):
+    """What a hypervisor's machines used together, in the same ring buffers. `cpu_percent` is of the host's cores."""
+
+    __tablename__ = "hypervisor_metrics"
+    is_audit_part = True
+    __table_args__ = {"sqlite_with_rowid": False, "postgresql_with": {"fillfactor": 70}}
+
+    hypervisor_id: Mapped[str] = mapped_column(
+        String(36), ForeignKey("hypervisors.id", ondelete="cascade"), primary_key=True
+    )
+    step: Mapped[int] = mapped_column(SmallInteger, primary_key=True, autoincrement=False)
+    slot: Mapped[int] = mapped_column(SmallInteger, primary_key=True, autoincrement=False)
+
+
+class LocationAllocation(Model):
+    """What was allocated of a location at the end of a day, for its forecast. The row of the current day is updated."""
+
+    __tablename__ = "location_allocations"
+    is_audit_part = True
+    __table_args__ = {"sqlite_with_rowid": False}
+
+    group_id: Mapped[str] = mapped_column(
+        String(36), ForeignKey("hypervisor_groups.id", ondelete="cascade"), primary_key=True
+    )
+    day: Mapped[date] = mapped_column(primary_key=True)
+    cpu_cores: Mapped[int] = mapped_column(default=0)
+    ram: Mapped[int] = mapped_column(BigInteger, default=0)
+    """MiB."""
+    storage: Mapped[int] = mapped_column(BigInteger, default=0)
+    """GiB."""
+    addresses: Mapped[int] = mapped_column(default=0)
+    """Public IPv4 addresses."""

@@ -1,6 +1,6 @@
 """What operators see on the overview: the platform's capacity and what needs attention."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -9,9 +9,10 @@ from redis import RedisError
 from sqlalchemy import Row, Select, and_, case, func, or_, select
 
 from panel.core.db import session
-from panel.models import Address, Disk, Hypervisor, HypervisorGroup, Instance, Storage, Subnet, Task, Volume
+from panel.models import Address, Hypervisor, HypervisorGroup, Instance, Storage, Subnet, Task, Volume
 from panel.schemas.constants import INSTANCE_STATES
 from panel.services import hypervisors, placement, subnets, workers
+from panel.services.metrics.hosts import list_location_loads
 
 NEARLY_FULL_PERCENT = 90
 SCARCE_PERCENT = 10
@@ -20,7 +21,8 @@ SCARCE_PERCENT = 10
 
 @dataclass
 class LocationCapacity:
-    """Capacity of the hypervisors of one group, including overcommit, and what of it is allocated."""
+    """Capacity of the hypervisors of one group, including overcommit, what of it is allocated, and what its machines
+    really use of the hosts."""
 
     group: HypervisorGroup
     nodes: int = 0
@@ -28,10 +30,22 @@ class LocationCapacity:
     instances: int = 0
     cpu_cores: float = 0
     cpu_allocated: int = 0
+    host_cores: int = 0
+    cpu_used: float | None = None
+    """Cores; None if nothing was measured within the last minute, like `ram_used`."""
     ram: float = 0
     ram_allocated: int = 0
+    host_ram: int = 0
+    ram_used: float | None = None
     storage: float = 0
     storage_allocated: int = 0
+    storage_used: float = 0
+    """GiB that the enabled storages report as used, of `host_storage`."""
+    host_storage: float = 0
+    addresses: int = 0
+    """Public IPv4 addresses of enabled subnets."""
+    addresses_allocated: int = 0
+    """Those that are assigned or reserved."""
 
 
 def count_states(hypervisor: Hypervisor | None = None) -> dict[str, int]:
@@ -43,38 +57,59 @@ def count_states(hypervisor: Hypervisor | None = None) -> dict[str, int]:
 
 
 def list_capacities() -> list[LocationCapacity]:
-    """Return the capacity of every group, by name."""
+    """Return the capacity of every group, by name. Six queries."""
     capacities = {group.id: LocationCapacity(group) for group in session.scalars(hypervisors.select_groups())}
-    group = Hypervisor.group_id
-    for query, names in (
-        (
-            select(
-                group,
-                func.count(),
-                func.sum(case((Hypervisor.status == "up", 1), else_=0)),
-                func.sum(Hypervisor.cpu_cores * Hypervisor.cpu_overcommit),
-                func.sum(Hypervisor.memory_mb * Hypervisor.memory_overcommit),
-            ),
-            ("nodes", "up", "cpu_cores", "ram"),
-        ),
-        (
-            select(group, func.count(), func.sum(Instance.cpu_cores), func.sum(Instance.ram)).join(
-                Instance, Instance.hypervisor_id == Hypervisor.id
-            ),
-            ("instances", "cpu_allocated", "ram_allocated"),
-        ),
-        (
-            select(group, func.sum(Storage.capacity * Storage.overcommit) / hypervisors.BYTES_PER_GIB)
-            .join(Hypervisor.storages)
-            .where(Storage.enabled),
-            ("storage",),
-        ),
-        (select(group, func.sum(Disk.size)).join(Hypervisor.storages).join(Disk), ("storage_allocated",)),
-    ):
-        for group_id, *values in session.execute(query.group_by(group)):
+    for query, names in select_capacity_parts():
+        for group_id, *values in session.execute(query):
             for name, value in zip(names, values, strict=True):
                 setattr(capacities[group_id], name, value)
+    for group_id, load in list_location_loads().items():
+        capacities[group_id].cpu_used, capacities[group_id].ram_used = load["cores"], load["memory"]
     return list(capacities.values())
+
+
+def select_capacity_parts() -> Iterator[tuple[Select, tuple[str, ...]]]:
+    """Yield selects of a group's id and values of its `LocationCapacity`, with the names of these."""
+    hosts = select(
+        Hypervisor.group_id,
+        func.count(),
+        func.sum(case((Hypervisor.status == "up", 1), else_=0)),
+        func.sum(Hypervisor.cpu_cores),
+        func.sum(Hypervisor.cpu_cores * Hypervisor.cpu_overcommit),
+        func.sum(Hypervisor.memory_mb),
+        func.sum(Hypervisor.memory_mb * Hypervisor.memory_overcommit),
+    )
+    yield hosts.group_by(Hypervisor.group_id), ("nodes", "up", "host_cores", "cpu_cores", "host_ram", "ram")
+    # Each hypervisor's sums are computed once, in a subquery: an aggregate over them would repeat them for each sum.
+    allocated = select(
+        Hypervisor.group_id,
+        Hypervisor.instances_count.label("instances"),
+        Hypervisor.allocated_cpu_cores.label("cores"),
+        Hypervisor.allocated_ram.label("ram"),
+        Hypervisor.allocated_storage.label("storage"),
+    ).subquery()
+    sums = select(
+        allocated.c.group_id, *(func.sum(allocated.c[name]) for name in ("instances", "cores", "ram", "storage"))
+    )
+    yield (
+        sums.group_by(allocated.c.group_id),
+        ("instances", "cpu_allocated", "ram_allocated", "storage_allocated"),
+    )
+    gib = hypervisors.BYTES_PER_GIB
+    storages = select(
+        Hypervisor.group_id,
+        func.sum(Storage.capacity * Storage.overcommit) / gib,
+        func.sum(Storage.capacity) * 1.0 / gib,
+        func.sum(Storage.capacity - Storage.free) * 1.0 / gib,
+    )
+    storages = storages.join(Hypervisor.storages).where(Storage.enabled).group_by(Hypervisor.group_id)
+    yield storages, ("storage", "host_storage", "storage_used")
+    taken = func.sum(case((Address.interface_id.is_(None) & ~Address.reserved, 0), else_=1))
+    addresses = select(Subnet.group_id, func.count(), taken).join(Address)
+    yield (
+        addresses.where(Subnet.enabled, *subnets.PUBLIC_IPV4).group_by(Subnet.group_id),
+        ("addresses", "addresses_allocated"),
+    )
 
 
 def list_full_storages() -> Sequence[Storage]:

@@ -9,11 +9,12 @@ from datetime import datetime
 from time import monotonic
 
 import structlog
-from sqlalchemy import select
+from sqlalchemy import Select, select
 from sqlalchemy.exc import IntegrityError
 
 from panel.core.db import session
-from panel.models import Instance, Microvm
+from panel.models import Hypervisor, Instance, Microvm
+from panel.models.metrics import METRIC_NAMES
 from panel.services import metrics
 from panel.services.microvms import usages as microvms
 from worker.nodes.base import MachineStatus, Power
@@ -61,35 +62,50 @@ def record_sample(hypervisor_id: str, sample: NodeSample) -> None:
     last_samples[hypervisor_id] = sample
     if previous is None or not 0 < sample.clock - previous.clock <= MAX_SAMPLE_GAP_SECONDS:
         return
-    query = select(Instance.id, Instance.cpu_cores, Instance.ram).where(Instance.hypervisor_id == hypervisor_id)
-    usages = {}
-    for instance_id, cores, ram in session.execute(query):
-        earlier, later = previous.machines.get(instance_id), sample.machines.get(instance_id)
-        if earlier and later and is_measurable(earlier, later):
-            usages[instance_id] = compute_usage(earlier, later, sample.clock - previous.clock, cores, ram)
-    microvm_usages = measure_microvms(hypervisor_id, previous, sample)
+    usages = measure(select_instances(hypervisor_id), previous, sample)
+    microvm_usages = measure(select_microvms(hypervisor_id), previous, sample)
     try:
-        metrics.write(usages, sample.at)
-        microvms.write_usages(microvm_usages)
-        if usages and previous.at // ROLLUP_INTERVAL_SECONDS != sample.at // ROLLUP_INTERVAL_SECONDS:
-            metrics.rollup(hypervisor_id, sample.at - ROLLUP_INTERVAL_SECONDS - SAMPLE_INTERVAL_SECONDS, sample.at)
+        metrics.write({instance_id: usage for instance_id, (_, usage) in usages.items()}, sample.at)
+        microvms.write_usages({id_: {**usage, "at": sample.at} for id_, (_, usage) in microvm_usages.items()})
+        record_host(hypervisor_id, [*usages.values(), *microvm_usages.values()], sample.at)
+        if previous.at // ROLLUP_INTERVAL_SECONDS != sample.at // ROLLUP_INTERVAL_SECONDS:
+            since = sample.at - ROLLUP_INTERVAL_SECONDS - SAMPLE_INTERVAL_SECONDS
+            metrics.rollup_host(hypervisor_id, since, sample.at)
+            if usages:
+                metrics.rollup(hypervisor_id, since, sample.at)
         session.commit()
     except IntegrityError:  # an instance was destroyed in the meantime: the next sample is without it
         session.rollback()
         log.info("sample_dropped", node=hypervisor_id)
 
 
-def measure_microvms(hypervisor_id: str, previous: NodeSample, sample: NodeSample) -> dict[str, dict[str, float]]:
-    """Return what each running micro VM of the node used since the last sample."""
-    query = select(Microvm.id, Microvm.cpu_cores, Microvm.memory_mb).where(
-        Microvm.hypervisor_id == hypervisor_id, Microvm.ended_at.is_(None)
-    )
+def record_host(hypervisor_id: str, usages: list[tuple[int, dict[str, float]]], at: float) -> None:
+    """Store what the machines of the node used together: the sums, and the processors in percent of the host's."""
+    host_cores = session.scalar(select(Hypervisor.cpu_cores).where(Hypervisor.id == hypervisor_id))
+    if host_cores:
+        totals = {name: sum(usage[name] for _, usage in usages) for name in METRIC_NAMES}
+        totals["cpu_percent"] = min(100.0, sum(cores * usage["cpu_percent"] for cores, usage in usages) / host_cores)
+        metrics.write_host(hypervisor_id, totals, at)
+
+
+def select_instances(hypervisor_id: str) -> Select[str, int, int]:
+    return select(Instance.id, Instance.cpu_cores, Instance.ram).where(Instance.hypervisor_id == hypervisor_id)
+
+
+def select_microvms(hypervisor_id: str) -> Select[str, int, int]:
+    query = select(Microvm.id, Microvm.cpu_cores, Microvm.memory_mb)
+    return query.where(Microvm.hypervisor_id == hypervisor_id, Microvm.ended_at.is_(None))
+
+
+def measure(
+    query: Select[str, int, int], previous: NodeSample, sample: NodeSample
+) -> dict[str, tuple[int, dict[str, float]]]:
+    """Return the cores of each running machine of the query, by id, and what it used since the last sample."""
     usages = {}
-    for microvm_id, cores, memory_mb in session.execute(query):
-        earlier, later = previous.machines.get(microvm_id), sample.machines.get(microvm_id)
+    for machine_id, cores, ram in session.execute(query):
+        earlier, later = previous.machines.get(machine_id), sample.machines.get(machine_id)
         if earlier and later and is_measurable(earlier, later):
-            usage = compute_usage(earlier, later, sample.clock - previous.clock, cores, memory_mb)
-            usages[microvm_id] = {**usage, "at": sample.at}
+            usages[machine_id] = cores, compute_usage(earlier, later, sample.clock - previous.clock, cores, ram)
     return usages
 
 

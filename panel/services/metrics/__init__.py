@@ -9,7 +9,7 @@ from panel.services.metrics.read import (
     get_series,
     get_sparklines,
 )
-from panel.services.metrics.ring_buffer import rollup, write
+from panel.services.metrics.ring_buffer import rollup, rollup_host, write, write_host
 
 __all__ = [
     "TIME_RANGES",
@@ -21,5 +21,7 @@ __all__ = [
     "get_series",
     "get_sparklines",
     "rollup",
+    "rollup_host",
     "write",
+    "write_host",
 ]

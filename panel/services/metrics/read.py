@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from sqlalchemy import Row, select
+from sqlalchemy import ColumnElement, Row, select
 
 from panel.core import clock
 from panel.core.db import session
@@ -31,16 +31,22 @@ POINT_COLUMNS = [columns[name] for name in VALUE_COLUMNS]
 
 def get_series(instance: Instance, time_range: str) -> dict[str, Any]:
     """Return the samples of one machine, oldest first, without steps in which nothing was measured. One query."""
+    series = load_series(POINT_COLUMNS, columns.instance_id == instance.id, time_range)
+    return series | {"points": [make_point(instance, row) for row in series["points"]]}
+
+
+def load_series(point_columns: list[Any], condition: ColumnElement[bool], time_range: str) -> dict[str, Any]:
+    """Return the rows of one ring buffer in the time range, oldest first."""
     length, step = TIME_RANGES[time_range]
-    until = clock.now().timestamp()
-    query = select(*POINT_COLUMNS).where(columns.instance_id == instance.id, columns.step == step)
-    rows = session.execute(query.where(columns.at > until - length, columns.at <= until).order_by(columns.at)).all()
+    until, table = clock.now().timestamp(), point_columns[0].table.c
+    query = select(*point_columns).where(condition, table.step == step)
+    query = query.where(table.at > until - length, table.at <= until).order_by(table.at)
     return {
         "time_range": time_range,
         "step": step,
         "since": make_time(until - length),
         "until": make_time(until),
-        "points": [make_point(instance, row) for row in rows],
+        "points": session.execute(query).all(),
     }
 
 
