@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from panel.core.formatting import format_number, format_size, localize_number
-from panel.web.translation import get_request_language, lazy_gettext
+from panel.web.translation import get_request_language, gettext, lazy_gettext
 
 FINEST_STEP_SECONDS = 15
 """Step of the finest series. One missing point at this step is not a gap, because a poll may have been late."""
@@ -62,6 +62,9 @@ def format_value(unit, value):
     language = get_request_language()
     if unit == "percent":
         return localize_number(f"{value:.1f} %", language)
+    if unit == "cores":
+        count = localize_number(f"{value:.1f}", language) if value < 100 else format_number(value, language)
+        return gettext("%(count)s cores", count=count)
     if unit == "mib":
         return format_size(value * 1024**2, language)
     if unit == "bytes":

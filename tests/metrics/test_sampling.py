@@ -5,10 +5,10 @@ from datetime import timedelta
 from itertools import pairwise
 
 import pytest
-from sqlalchemy import delete
+from sqlalchemy import delete, select
 
 from panel.core.db import session
-from panel.models import Instance
+from panel.models import Hypervisor, HypervisorMetric, Instance
 from panel.models.metrics import METRIC_NAMES, SLOTS_BY_STEP
 from worker.nodes.base import MachineStatus, Power
 from worker.sync import metrics, node_sync
@@ -168,3 +168,17 @@ def test_instance_destroyed_during_sampling_does_not_fail_poll(
     node_sync.reconcile(running_instance.hypervisor_id)
     monkeypatch.undo()
     assert row_count == len(metric_rows(running_instance))
+
+
+def test_samples_of_hypervisor_are_sums_over_its_machines(running_instance, poll_node, metric_rows, cast, fake_time):
+    poll_node(600)
+    cores = session.get(Hypervisor, cast.node.id).cpu_cores
+    for step in SLOTS_BY_STEP:
+        rows = session.scalars(select(HypervisorMetric).where(HypervisorMetric.step == step)).all()
+        measured = {row.at: row for row in metric_rows(running_instance, step)}
+        assert {row.at for row in rows} == measured.keys() != set()
+        for row in rows:
+            own = measured[row.at]
+            assert row.cpu_percent == pytest.approx(own.cpu_percent * running_instance.cpu_cores / cores, rel=1e-3)
+            assert row.memory_used == pytest.approx(own.memory_used)
+            assert row.network_receive_mbps_max == pytest.approx(own.network_receive_mbps_max)

@@ -12,17 +12,20 @@ from panel.core import clock
 from panel.core.db import session
 from panel.models import Hypervisor, HypervisorGroup, Image, Plan, Subnet
 from panel.models.backup_destinations import INSTALLATION_BACKUPS
+from panel.pages.admin import platform_view
 from panel.services import (
     backup_copies,
     backup_coverage,
     backup_destinations,
     backup_presence,
     backup_restore_tests,
+    capacity_forecast,
     hypervisors,
     installation_backups,
     overview,
     tasks,
 )
+from panel.web import audit_view
 from panel.web.htmx import render
 from panel.web.page_registry import NavigationEntry
 from panel.web.translation import gettext as _
@@ -80,8 +83,14 @@ def show():
     return render(
         "admin/overview/show.html",
         "live",
+        health_items=platform_view.build_health_items(),
+        curves=platform_view.build_curves(capacities),
         items=sort_findings(failed, failures, capacities),
         capacities=capacities,
+        days_left=capacity_forecast.list_days_left(capacities),
+        entries=platform_view.list_newest_entries(),
+        describe_entry=audit_view.describe_entry,
+        new_customers=platform_view.list_new_customers(),
         states=overview.count_states(),
         running_tasks=session.scalars(running.limit(MAX_NAMED_ITEMS)).all(),
         running_task_count=count_rows(running),
