@@ -39,6 +39,10 @@ class Account(TimestampMixin, Model):
     suspended_reason: Mapped[str | None] = mapped_column(Text)
     """The reason that the person is shown."""
     last_login_at: Mapped[datetime | None]
+    checklist_dismissed_at: Mapped[datetime | None]
+    """When the person hid the checklist of new customers, if so."""
+    platform_checklist_dismissed_at: Mapped[datetime | None]
+    """When the operator hid the checklist of new platforms, if so."""
 
     two_factor_at: Mapped[datetime | None]
     """Since when codes from an authenticator are required."""

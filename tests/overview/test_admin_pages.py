@@ -272,15 +272,6 @@ def test_overview_shows_allocated_capacity(load_overview, cast):
     )
 
 
-def test_overview_of_new_installation_suggests_next_step(load_overview, cast):
-    session.delete(session.get(Storage, session.get(Hypervisor, cast.node.id).storages[0].id))
-    session.delete(session.get(Hypervisor, cast.node.id))
-    session.commit()
-    items = find_attention_items(load_overview())
-    assert "Add a hypervisor" in items
-    assert "Add a location" not in items
-
-
 def test_overview_counts_instances_by_state(load_overview, cast, run_tasks):
     created = [cast.instance() for _ in range(3)]
     instances.deploy(created[0], image_id=cast.image.id, actor="test")

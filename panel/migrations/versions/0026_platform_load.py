@@ -1,4 +1,4 @@
-"""Metrics of hypervisors, and what was allocated of locations each day."""
+"""Metrics of hypervisors, what was allocated of locations each day, and who hid the checklists."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -16,6 +16,7 @@ METRICS = (
     "disk_read_iops",
     "disk_write_iops",
 )
+CHECKLISTS = ("checklist", "platform_checklist")
 
 
 def upgrade():
@@ -53,8 +54,14 @@ def upgrade():
         sa.PrimaryKeyConstraint("group_id", "day", name=op.f("pk_location_allocations")),
         sqlite_with_rowid=False,
     )
+    with op.batch_alter_table("accounts") as table:
+        for name in CHECKLISTS:
+            table.add_column(sa.Column(f"{name}_dismissed_at", sa.DateTime(timezone=True), nullable=True))
 
 
 def downgrade():
+    with op.batch_alter_table("accounts") as table:
+        for name in CHECKLISTS:
+            table.drop_column(f"{name}_dismissed_at")
     op.drop_table("location_allocations")
     op.drop_table("hypervisor_metrics")

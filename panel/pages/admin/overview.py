@@ -10,9 +10,9 @@ from sqlalchemy import func, select
 from panel.auth.browser_session import get_current_account, require_page_permission
 from panel.core import clock
 from panel.core.db import session
-from panel.models import Hypervisor, HypervisorGroup, Image, Plan, Subnet
 from panel.models.backup_destinations import INSTALLATION_BACKUPS
 from panel.pages.admin import platform_view
+from panel.pages.admin.checklist import build_checklist
 from panel.services import (
     backup_copies,
     backup_coverage,
@@ -29,7 +29,7 @@ from panel.web import audit_view
 from panel.web.htmx import render
 from panel.web.page_registry import NavigationEntry
 from panel.web.translation import gettext as _
-from panel.web.translation import lazy_gettext, ngettext, translate
+from panel.web.translation import ngettext, translate
 
 bp = Blueprint("admin", __name__, url_prefix="/admin")
 NAVIGATION = NavigationEntry(
@@ -38,24 +38,6 @@ NAVIGATION = NavigationEntry(
 SEVERITY_LEVELS = ("danger", "warning", "info")
 MAX_NAMED_ITEMS = 8
 """Maximum of items of a kind on the page; the lists have the rest."""
-SETUP_STEPS = (
-    (
-        HypervisorGroup,
-        lazy_gettext("Add a location"),
-        lazy_gettext("Customers need it to create instances."),
-        "admin_hypervisor_groups.new",
-    ),
-    (Hypervisor, lazy_gettext("Add a hypervisor"), lazy_gettext("Instances need a host."), "admin_hypervisors.new"),
-    (Subnet, lazy_gettext("Add a subnet"), lazy_gettext("Instances get their addresses from it."), "admin_subnets.new"),
-    (
-        Plan,
-        lazy_gettext("Add a plan"),
-        lazy_gettext("It defines the size and price of an instance."),
-        "admin_plans.index",
-    ),
-    (Image, lazy_gettext("Build an image"), lazy_gettext("Instances are created from it."), "admin_images.index"),
-)
-"""The setup steps of a new installation, in order: model, title, text, endpoint."""
 CUSTOMER_FAILURE_TITLES = {
     "guests": lambda count: ngettext(
         "%(num)s task failed in a customer's instance today",
@@ -83,6 +65,7 @@ def show():
     return render(
         "admin/overview/show.html",
         "live",
+        checklist=build_checklist(),
         health_items=platform_view.build_health_items(),
         curves=platform_view.build_curves(capacities),
         items=sort_findings(failed, failures, capacities),
@@ -169,9 +152,6 @@ def iter_findings(failed, failures):
         title = _("%(name)s is running out of IPv4 addresses", name=group.display_name)
         remaining = ngettext("%(num)s address left. Add a subnet.", "%(num)s addresses left. Add a subnet.", free)
         yield AttentionItem("warning", "network", title, remaining, url_for("admin_subnets.index"))
-    for model, title, text, endpoint in SETUP_STEPS:
-        if session.scalar(select(model.id).limit(1)) is None:
-            yield AttentionItem("info", "plus", title, text, url_for(endpoint))
     for node in session.scalars(hypervisors.select_with_unmanaged_machines().limit(MAX_NAMED_ITEMS)):
         title = ngettext(
             "%(num)s unmanaged VM on %(hypervisor)s",
