@@ -26,6 +26,12 @@ class MeteringRecord(TimestampMixin, Model):
             sqlite_where=text("not closed"),
             postgresql_where=text("not closed"),
         ),
+        Index(
+            "ix_metering_records_account_id_open",
+            "account_id",
+            sqlite_where=text("not closed"),
+            postgresql_where=text("not closed"),
+        ),
     )
 
     account_id: Mapped[str] = mapped_column(String(36))

@@ -384,6 +384,23 @@ def get_totals(month: str, account: Access | Account | None = None) -> dict[str,
     return {"month": month, "hours": int(hours), "resources": resources, "charge": charge}
 
 
+def estimate_charge(charge: Decimal, account: Access | Account) -> Decimal:
+    """Return what the current month will have cost at its end, if everything that is metered now exists until then.
+    `charge` is what it has cost so far."""
+    now = clock.now()
+    begin = now.replace(day=1, hour=0, minute=0, second=0, microsecond=0)
+    end = (begin + timedelta(days=32)).replace(day=1)
+    elapsed = (now - begin) // ONE_HOUR
+    remaining = min((end - begin) // ONE_HOUR, HOURS_PER_MONTH) - elapsed
+    prices = select(func.sum(MeteringRecord.price)).where(
+        account.visible_rows(MeteringRecord),
+        MeteringRecord.ended_at.is_(None),
+        ~MeteringRecord.closed,
+        MeteringRecord.billing_mode != "external",
+    )
+    return charge + calculate_price(session.scalars(prices).one() or Decimal(0), max(0, remaining))
+
+
 def select_by_account(month: str) -> Select:
     """Select every account's usage of the month."""
     sums = func.sum(UsageMonth.hours).label("hours"), func.sum(UsageMonth.charge).label("charge")

@@ -54,6 +54,13 @@ def upgrade():
         sa.PrimaryKeyConstraint("group_id", "day", name=op.f("pk_location_allocations")),
         sqlite_with_rowid=False,
     )
+    op.create_index(
+        "ix_metering_records_account_id_open",
+        "metering_records",
+        ["account_id"],
+        sqlite_where=sa.text("not closed"),
+        postgresql_where=sa.text("not closed"),
+    )
     with op.batch_alter_table("accounts") as table:
         for name in CHECKLISTS:
             table.add_column(sa.Column(f"{name}_dismissed_at", sa.DateTime(timezone=True), nullable=True))
@@ -63,5 +70,6 @@ def downgrade():
     with op.batch_alter_table("accounts") as table:
         for name in CHECKLISTS:
             table.drop_column(f"{name}_dismissed_at")
+    op.drop_index("ix_metering_records_account_id_open", "metering_records")
     op.drop_table("location_allocations")
     op.drop_table("hypervisor_metrics")

@@ -3,11 +3,23 @@
 from flask import Blueprint
 
 from panel.auth import permissions
-from panel.auth.browser_session import get_current_access, has_permission, require_page_permission
+from panel.auth.browser_session import (
+    get_current_access,
+    has_permission,
+    permission_error,
+    require_page_permission,
+)
+from panel.core import clock
 from panel.core.db import session
 from panel.models import Account, Member
+from panel.pages.customer.checklist import build_checklist
+from panel.pages.customer.last_visit import track_last_visit
 from panel.pages.customer.tasks import list_recent_tasks
-from panel.services import dashboard, events, instances
+from panel.pages.layout import are_prices_shown
+from panel.pages.shared.console_views import list_console_errors
+from panel.services import dashboard, events, instances, metrics, usage
+from panel.services.instances.traffic import count_used_bytes
+from panel.web import charts
 from panel.web.activity_view import label_events
 from panel.web.htmx import render
 from panel.web.page_registry import NavigationEntry
@@ -17,7 +29,7 @@ bp = Blueprint("overview", __name__)
 NAVIGATION = NavigationEntry(
     "", "Overview", "overview.show", icon="layout-dashboard", permission=permissions.ANY_USER, position=10
 )
-MAX_RECENT = 6
+MAX_RECENT, MAX_INSTANCES, MAX_EVENTS = 6, 8, 8
 
 
 @bp.get("/")
@@ -32,6 +44,7 @@ def show():
         "customer/overview/show.html",
         "live",
         membership=find_membership(),
+        checklist=build_checklist(),
         resource_counts=count_resources(),
         **context,
     )
@@ -39,15 +52,32 @@ def show():
 
 def build_instances_context():
     access = get_current_access()
+    recent = session.scalars(instances.listing(access).limit(MAX_INSTANCES)).unique().all()
     return {
         "instance_summary": dashboard.summarize_instances(access),
-        "recent": session.scalars(instances.listing(access).limit(MAX_RECENT)).unique().all(),
+        "recent": recent,
+        "loads": metrics.get_load_curves(recent),
+        "spark": charts.build_sparkline,
+        "charts": charts,
+        "used_traffic": count_used_bytes,
+        "console_errors": lambda instance: list_console_errors(instance, permission_error("instances.console")),
         "instances_with_problems": session.scalars(instances.select_with_problems(access).limit(MAX_RECENT))
         .unique()
         .all(),
         "recent_tasks": list_recent_tasks(access),
-        "events_shown": label_events(session.scalars(events.listing(access).limit(MAX_RECENT)).all()),
+        "labeled_events": label_events(session.scalars(events.listing(access).limit(MAX_EVENTS)).all()),
+        "last_visit": track_last_visit(),
+        "costs": get_costs(access),
     }
+
+
+def get_costs(access):
+    """Return what the current month has cost so far and will cost; None without the permission or if nothing is
+    charged."""
+    if not (are_prices_shown() and has_permission("billing.view")):
+        return None
+    charge = usage.get_totals(usage.make_month_key(clock.now()), access)["charge"]
+    return {"charge": charge, "expected": usage.estimate_charge(charge, access)}
 
 
 def find_membership():

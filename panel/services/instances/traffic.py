@@ -81,6 +81,13 @@ def describe_traffic(instance: Instance) -> dict[str, Any]:
     }
 
 
+def count_used_bytes(instance: Instance) -> int:
+    """Return the bytes of this month from the loaded interfaces, without a query."""
+    month = usage.make_month_key(clock.now())
+    current = [row for row in instance.interfaces if row.kind == "public" and row.period == month]
+    return sum(interface.received + interface.sent for interface in current)
+
+
 def select_used_bytes() -> ScalarSelect[int]:
     """Return a subquery with an instance's bytes of this month."""
     query = select(func.coalesce(func.sum(Interface.received + Interface.sent), 0))

@@ -6,6 +6,7 @@ from panel.services.metrics.read import (
     describe_agent,
     describe_now,
     find_latest,
+    get_load_curves,
     get_series,
     get_sparklines,
 )
@@ -18,6 +19,7 @@ __all__ = [
     "export_account",
     "export_instance",
     "find_latest",
+    "get_load_curves",
     "get_series",
     "get_sparklines",
     "rollup",

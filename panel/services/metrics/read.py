@@ -109,14 +109,34 @@ def get_sparklines(instances: Iterable[Instance]) -> dict[str, list[tuple[float,
     The values are pairs from 0 to 1: position in the range, and share of all its processors. Instances with fewer than
     two samples are left out. One query.
     """
+    return {id_: load["cpu"] for id_, load in get_load_curves(instances).items()}
+
+
+def get_load_curves(instances: Iterable[Instance]) -> dict[str, dict[str, Any]]:
+    """Return the recent CPU usage and network traffic of each instance, by id.
+
+    `cpu` is as in `get_sparklines`. `network` is of both directions and relative to its own highest value, at least
+    1 Mbit/s. `cpu_now` (percent) and `network_now` (Mbit/s) are the last values. One query.
+    """
     length, step = SPARKLINE_RANGE
     now = clock.now().timestamp()
-    query = select(columns.instance_id, columns.at, columns.cpu_percent).where(
+    network = columns.network_receive_mbps + columns.network_transmit_mbps
+    query = select(columns.instance_id, columns.at, columns.cpu_percent, network).where(
         columns.instance_id.in_([instance.id for instance in instances]), columns.step == step
     )
-    curves = defaultdict(list)
-    for id_, at, percent in session.execute(
+    points = defaultdict(list)
+    for id_, at, percent, rate in session.execute(
         query.where(columns.at > now - length, columns.at <= now).order_by(columns.instance_id, columns.at)
     ):
-        curves[id_].append((1 - (now - at) / length, min(percent, 100) / 100))
-    return {id_: curve for id_, curve in curves.items() if len(curve) > 1}
+        points[id_].append((1 - (now - at) / length, min(percent, 100), rate))
+    return {id_: make_load_curves(rows) for id_, rows in points.items() if len(rows) > 1}
+
+
+def make_load_curves(rows: list[tuple[float, float, float]]) -> dict[str, Any]:
+    highest_rate = max(1.0, *(rate for _, _, rate in rows))
+    return {
+        "cpu": [(position, percent / 100) for position, percent, _ in rows],
+        "network": [(position, rate / highest_rate) for position, _, rate in rows],
+        "cpu_now": rows[-1][1],
+        "network_now": rows[-1][2],
+    }
