@@ -23,6 +23,8 @@ class AreaChart:
     bands: Sequence[Sequence[float | None]]
     maximum: float | None = None
     """The top of the axis; by default the highest value."""
+    latest: float | None = None
+    """The newest sample, where one is known that is finer than the buckets."""
 
     @property
     def totals(self):
@@ -31,6 +33,8 @@ class AreaChart:
     @property
     def now(self):
         """The last value, or None if nothing was measured in the last two buckets."""
+        if self.latest is not None:
+            return self.latest
         return next((total for total in reversed(self.totals[-2:]) if total is not None), None)
 
     @property

@@ -4,6 +4,7 @@ import re
 from datetime import UTC, datetime
 
 import pytest
+from lxml import html
 
 from panel.core import clock
 from panel.core.db import session
@@ -131,3 +132,31 @@ def test_list_without_metrics_has_no_cpu_column(browser_as, cast):
 def test_sparkline_breaks_at_gap():
     sparkline = charts.build_sparkline([(0.0, 0.1), (0.05, 0.2), (0.5, 0.3), (0.55, 1.0)], "x")
     assert str(sparkline).count("M") == 2
+
+
+@pytest.mark.parametrize("caller", ["owner", "admin"])
+def test_overview_of_instance_shows_load_of_the_last_hour(browser_as, instance_with_metrics, caller):
+    prefix = "/admin" if caller == "admin" else ""
+    page = html.fromstring(browser_as(caller).get(f"{prefix}/instances/{instance_with_metrics.id}").text)
+    (section,) = page.xpath("//section[@aria-label='Load of the last hour']")
+    tiles = [" ".join(tile.text_content().split()) for tile in section.xpath(".//div[contains(@class, 'card curve')]")]
+    now = metrics.find_latest(instance_with_metrics)
+    assert [tile.split()[0] for tile in tiles] == ["CPU", "Memory", "Disk", "Network"]
+    assert tiles[0].startswith(f"CPU {charts.format_value('percent', now['cpu_percent'])}")
+    assert "of 512 MiB" in tiles[1]
+    assert len(section.xpath(".//*[name()='path' and contains(@class, 'edge')]")) == 4
+
+
+def test_instance_that_was_never_deployed_has_no_load(browser_as, cast):
+    assert "Load of the last hour" not in browser_as("owner").get(f"/instances/{cast.instance().id}").text
+
+
+def test_metrics_of_hypervisor_are_charts_for_operators(browser_as, instance_with_metrics, cast):
+    browser, path = browser_as("admin"), f"/admin/hypervisors/{cast.node.id}/metrics"
+    assert "Network: Received" in browser.get(path).text
+    data = browser.get(f"{path}/data?range=1h").json
+    assert len(data["at"]) > 30
+    assert data["maxima"] == {"cpu_percent": 100, "memory_used": cast.node.memory_mb}
+    (own,) = metrics.get_series(instance_with_metrics, "1h")["points"][-1:]
+    assert data["values"]["memory_used"][-1] == pytest.approx(own["memory_used"], rel=1e-3)
+    assert browser_as("owner").get(path).status_code in (403, 404)

@@ -13,6 +13,8 @@ from panel.pages.admin import labels
 from panel.schemas.constants import HYPERVISOR_STATUSES
 from panel.schemas.hypervisors import HypervisorIn, HypervisorPatch
 from panel.services import hypervisor_removal, hypervisors, instances, tasks
+from panel.services.metrics.hosts import get_host_series
+from panel.web import charts
 from panel.web.forms import Form
 from panel.web.htmx import build_action_response, flash_message, redirect_to, render
 from panel.web.page_registry import NavigationEntry, SearchResults
@@ -129,6 +131,24 @@ def parse_timestamp(text):
         return datetime.fromtimestamp(float(text), UTC)
     except (TypeError, ValueError, OverflowError):
         return None
+
+
+@bp.get("/<hypervisor_id>/metrics")
+@require_page_permission(READ_PERMISSION)
+def show_metrics(hypervisor_id):
+    hypervisor = hypervisors.get(hypervisor_id)
+    series = get_host_series(hypervisor, charts.parse_requested_range(request.args.get("range")))
+    context = {"series": series, "charts": charts, "condition": hypervisors.get_condition}
+    return render("admin/hypervisors/metrics.html", hypervisor=hypervisor, **context)
+
+
+@bp.get("/<hypervisor_id>/metrics/data")
+@require_page_permission(READ_PERMISSION)
+def show_metrics_data(hypervisor_id):
+    """Return the chart data as JSON, for the page's script."""
+    hypervisor = hypervisors.get(hypervisor_id)
+    series = get_host_series(hypervisor, charts.parse_requested_range(request.args.get("range")))
+    return charts.build_plot_data(series, {"cpu_percent": 100, "memory_used": hypervisor.memory_mb})
 
 
 @bp.get("/<hypervisor_id>/instances")

@@ -77,7 +77,8 @@ def get_costs(access):
     if not (are_prices_shown() and has_permission("billing.view")):
         return None
     charge = usage.get_totals(usage.make_month_key(clock.now()), access)["charge"]
-    return {"charge": charge, "expected": usage.estimate_charge(charge, access)}
+    amounts = {"charge": charge, "expected": usage.estimate_charge(charge, access)}
+    return {name: amount.quantize(usage.CENT_QUANTUM) for name, amount in amounts.items()}
 
 
 def find_membership():

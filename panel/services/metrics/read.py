@@ -70,6 +70,13 @@ def find_latest(instance: Instance) -> dict[str, Any] | None:
     return None if row is None else make_point(instance, row)
 
 
+def find_fresh(series: dict[str, Any]) -> dict[str, Any] | None:
+    """Return the newest point of a series, if it is from the last minute; else None."""
+    points = series["points"]
+    oldest = series["until"] - timedelta(seconds=FRESH_SECONDS)
+    return points[-1] if points and points[-1]["at"] > oldest else None
+
+
 def describe_now(instance: Instance) -> dict[str, Any]:
     """Return what operators see of a machine now: its power, its usage, and whether its guest agent answers."""
     is_on = instance.power == "on"

@@ -21,6 +21,7 @@ from panel.pages.shared.area import (
 )
 from panel.pages.shared.console_views import list_console_errors
 from panel.pages.shared.instances import backups_tab, docker_tab, media, network_tab, operator_tabs, snapshots_tab
+from panel.pages.shared.instances.load_tiles import build_load_tiles
 from panel.pages.shared.instances.power_buttons import iter_power_buttons, power_url
 from panel.schemas.constants import KEYMAPS
 from panel.schemas.guests import PushKeysIn
@@ -126,6 +127,7 @@ def build_context(instance_id, tab, **extra):
         context["page"] = Page(events.listing(scope_account(), resource_id=instance.id))
         context["events_shown"] = label_events(context["page"].rows, has_links=not is_operator_area())
     if tab == "overview":
+        context["load_tiles"] = build_load_tiles(instance) if instance.deployed else []
         context["guest"] = instances.find_guest_report(instance)
         recent = session.scalars(events.listing(scope_account(), resource_id=instance.id).limit(MAX_RECENT)).all()
         context["events_shown"] = label_events(recent, has_links=not is_operator_area())

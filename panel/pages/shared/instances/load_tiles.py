@@ -1,0 +1,34 @@
+"""The tiles of an instance's overview: what it uses now, with the curves of the last hour."""
+
+from panel.core.formatting import format_mib
+from panel.services import metrics
+from panel.web.area_charts import AreaChart, build_bands
+from panel.web.translation import gettext as _
+from panel.web.translation import ngettext
+
+
+def build_load_tiles(instance):
+    """Return the charts of CPU, memory, disk and network, each with a text beside its value. One query."""
+    series = metrics.get_series(instance, "1h")
+    points = {int(point["at"].timestamp()): add_sums(point) for point in series["points"]}
+    since, until = series["since"].timestamp(), series["until"].timestamp()
+    newest = metrics.find_fresh(series)
+    latest = add_sums(newest) if newest else {}
+    cores = ngettext("of %(num)s core", "of %(num)s cores", instance.cpu_cores)
+    memory = _("of %(total)s", total=format_mib(instance.ram))
+    return [
+        (AreaChart(title, unit, build_bands([points], since, until, name), maximum, latest.get(name)), note)
+        for title, unit, name, maximum, note in (
+            (_("CPU"), "percent", "cpu_percent", 100, cores),
+            (_("Memory"), "mib", "memory_used", instance.ram, memory),
+            (_("Disk"), "bytes", "disk", None, None),
+            (_("Network"), "mbps", "network", None, None),
+        )
+    ]
+
+
+def add_sums(point):
+    """Return the sample with the sums of both directions of disk and network."""
+    disk = point["disk_read_bytes"] + point["disk_write_bytes"]
+    network = point["network_receive_mbps"] + point["network_transmit_mbps"]
+    return {**point, "disk": disk, "network": network}
