@@ -3,8 +3,8 @@
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0026_platform_load"
-down_revision = "0025_alert_rules"
+revision = "0027_platform_load"
+down_revision = "0026_user_language"
 
 METRICS = (
     "cpu_percent",
