@@ -98,10 +98,10 @@ def build_bands(groups, since, until, name):
     """Return the buckets of each group. In a bucket in which any group has values, the others count as 0."""
     bands = [build_buckets(points, since, until, name) for points in groups]
     if len(bands) > MAX_BANDS:
-        rest = bands[MAX_BANDS - 1 :]
+        others = bands[MAX_BANDS - 1 :]
         sums = [
             sum(value or 0 for value in values) if any(value is not None for value in values) else None
-            for values in zip(*rest, strict=True)
+            for values in zip(*others, strict=True)
         ]
         bands = [*bands[: MAX_BANDS - 1], sums]
     measured = [any(value is not None for value in values) for values in zip(*bands, strict=True)]

@@ -10,18 +10,9 @@ from panel.core.db import session
 from panel.models import GuestInfo, Hypervisor, InstanceMetric
 from panel.services import instances
 from panel.services import metrics as services_metrics
+from tests.support.metrics import SAMPLE
 from worker.sync import metrics, node_sync
 
-SAMPLE = {
-    "cpu_percent": 12.5,
-    "memory_used": 256.0,
-    "network_receive_mbps": 3.0,
-    "network_transmit_mbps": 1.5,
-    "disk_read_bytes": 4096.0,
-    "disk_write_bytes": 8192.0,
-    "disk_read_iops": 2.0,
-    "disk_write_iops": 4.0,
-}
 FILESYSTEMS = [
     {"mountpoint": "/", "kind": "ext4", "size": 800, "used": 200},
     {"mountpoint": "/var", "kind": "ext4", "size": 200, "used": 50},

@@ -3,9 +3,10 @@
 import pytest
 
 from panel.core import clock
-from panel.core.db import generate_id, session
-from panel.models import Hypervisor, Task
+from panel.core.db import session
+from panel.models import Hypervisor
 from panel.services import overview, workers
+from tests.overview.failed_tasks import add_failed_task
 from tests.support.html_pages import find_attention_items
 
 
@@ -19,14 +20,6 @@ def healthy_platform(monkeypatch, rolled_back_app, cast):
 @pytest.fixture
 def load_attention_items(browser_as):
     return lambda: find_attention_items(browser_as("admin").get("/admin").text)
-
-
-def add_failed_task(cast, kind, error, error_class, account=True, resource_type="instance"):
-    task = Task(id=generate_id(), kind=kind, resource_type=resource_type, resource_id=generate_id(), resource_name="x")
-    task.account_id, task.lock, task.actor, task.arguments = (account and cast.owner.id) or None, "light", "t", {}
-    task.status, task.error, task.error_class, task.finished_at = "failed", error, error_class, clock.now()
-    session.add(task)
-    session.commit()
 
 
 def test_full_location_needs_attention(load_attention_items, cast):

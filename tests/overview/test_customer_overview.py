@@ -12,7 +12,7 @@ from panel.schemas.backup_policies import DEFAULTS
 from panel.services import backup_policies, customer_checklist, instances, metrics, settings, usage
 from panel.services import security_groups as groups
 from panel.services.access import Access
-from tests.metrics.conftest import SAMPLE
+from tests.support.metrics import SAMPLE
 
 
 @pytest.fixture

@@ -11,8 +11,8 @@ from panel.models import Hypervisor, LocationAllocation, Task, WebhookDelivery
 from panel.services import capacity_forecast, hypervisors, overview, workers
 from panel.services.metrics import rollup_host, write_host
 from panel.services.webhooks import subscriptions
-from tests.metrics.conftest import SAMPLE
-from tests.overview.test_attention import add_failed_task
+from tests.overview.failed_tasks import add_failed_task
+from tests.support.metrics import SAMPLE
 
 CURVE = "//div[contains(@class, 'card curve')]"
 

@@ -15,9 +15,8 @@ from panel.models import Account, Member
 from panel.pages.customer.checklist import build_checklist
 from panel.pages.customer.last_visit import track_last_visit
 from panel.pages.customer.tasks import list_recent_tasks
-from panel.pages.layout import are_prices_shown
 from panel.pages.shared.console_views import list_console_errors
-from panel.services import dashboard, events, instances, metrics, usage
+from panel.services import dashboard, events, instances, metrics, settings, usage
 from panel.services.instances.traffic import count_used_bytes
 from panel.web import charts
 from panel.web.activity_view import label_events
@@ -74,7 +73,7 @@ def build_instances_context():
 def get_costs(access):
     """Return what the current month has cost so far and will cost; None without the permission or if nothing is
     charged."""
-    if not (are_prices_shown() and has_permission("billing.view")):
+    if access.unbilled or not (settings.get().billing_enabled and has_permission("billing.view")):
         return None
     charge = usage.get_totals(usage.make_month_key(clock.now()), access)["charge"]
     amounts = {"charge": charge, "expected": usage.estimate_charge(charge, access)}
