@@ -200,12 +200,12 @@ def is_password_correct(account: Account | None, password: str) -> bool:
     return password_hash is not None
 
 
-@platform_search("customer", permission="admin:accounts:read", position=20)
 def select_new_customers() -> Select[Account]:
     """Select customers, newest first, without members of their teams and operators."""
     return listing(kind="customer").where(Account.operator_role.is_(None))
 
 
+@platform_search("customer", permission="admin:accounts:read", position=20)
 def select_by_any_name(text: str) -> Select[str, str, str | None]:
     columns = (Account.email, Account.first_name, Account.last_name, Account.company_name)
     conditions = [contains_text(column, text) for column in columns] + [Account.id == text.lower()]
