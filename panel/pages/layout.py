@@ -42,6 +42,7 @@ def init_app(app):
         "permission_error": area.permission_error,
         "nonce": get_csp_nonce,
         "now": clock.now,
+        "get_page_time_ms": lambda: int(clock.now().timestamp() * 1000),  # templates have variables named now
         "instance_state": instance_states.describe_state,
         "viewer_timezone": get_viewer_timezone,
         "timeago": lambda moment: relative_times.build_timeago_tag(moment, get_viewer_timezone()),
