@@ -13,6 +13,7 @@
     const theme = loadPreference("theme") || "auto";
     root.dataset.theme = theme;
     root.dataset.bsTheme = theme === "auto" ? (dark.matches ? "dark" : "light") : theme;
+    root.dataset.shortcuts = loadPreference("shortcuts") || "on";
     if (loadPreference("sidebar") === "folded") root.dataset.bsSidebar = "folded";
     else delete root.dataset.bsSidebar;
   };

@@ -126,13 +126,18 @@ class PageLayout:
             if offered_entries:
                 yield group.label, offered_entries
 
+    @property
+    def shortcut_entries(self):
+        """Return the entries of the navigation that have a keyboard shortcut."""
+        return [entry for _label, entries in self.navigation for entry in entries if entry.shortcut]
+
     def search_pages(self, text):
-        """Yield (icon, label, area, URL) of the pages of both areas whose label contains the text."""
+        """Yield (icon, label, area, URL, no actions) of the pages of both areas whose label contains the text."""
         for pages, area_label in ((get_customer_pages(), ""), (get_operator_pages(), translation.gettext("Admin"))):
             for entry in pages.entries:
                 label = translation.gettext(entry.label)
                 if text.lower() in label.lower() and self.is_offered(entry):
-                    yield entry.icon, label, area_label, url_for(entry.endpoint)
+                    yield entry.icon, label, area_label, url_for(entry.endpoint), None
 
     def is_offered(self, entry):
         """Return whether the viewer may open the page and its feature is enabled."""

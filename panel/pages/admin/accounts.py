@@ -20,7 +20,13 @@ from panel.web.translation import lazy_gettext, translate
 
 bp = Blueprint("admin_accounts", __name__, url_prefix="/admin/customers")
 NAVIGATION = NavigationEntry(
-    "customers", "Customers", "admin_accounts.index", icon="users", permission="admin:accounts:read", position=30
+    "customers",
+    "Customers",
+    "admin_accounts.index",
+    icon="users",
+    permission="admin:accounts:read",
+    position=30,
+    shortcut="c",
 )
 SEARCH_RESULTS = (
     SearchResults(

@@ -16,7 +16,7 @@ from panel.services.search_kinds import is_id
 from panel.web.audit_view import audit_label
 from panel.web.forms import Form
 from panel.web.htmx import build_action_response, flash_message, redirect_to, render
-from panel.web.page_registry import NavigationEntry
+from panel.web.page_registry import NavigationEntry, SearchResults
 from panel.web.paging import Page
 from panel.web.translation import gettext as _
 from panel.web.translation import lazy_gettext
@@ -29,6 +29,14 @@ NAVIGATION = NavigationEntry(
     icon="calendar",
     permission="admin:instances:read",
     position=26,
+)
+SEARCH_RESULTS = (
+    SearchResults(
+        "backup_policy",
+        "Backup policies",
+        icon="calendar",
+        url=lambda row_id: url_for("admin_backup_policies.show", policy_id=row_id),
+    ),
 )
 READ_PERMISSION, WRITE_PERMISSION = "admin:instances:read", "admin:instances:write"
 SUGGESTED_RETENTION_COUNT = 7

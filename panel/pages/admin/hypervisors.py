@@ -27,6 +27,7 @@ NAVIGATION = NavigationEntry(
     icon="server-2",
     permission="admin:hypervisors:read",
     position=10,
+    shortcut="h",
 )
 SEARCH_RESULTS = (
     SearchResults(

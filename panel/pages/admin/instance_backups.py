@@ -27,7 +27,7 @@ from panel.web.bulk_forms import is_confirmed
 from panel.web.forms import flatten_errors
 from panel.web.htmx import build_action_response, flash_message, is_partial, redirect_to, render
 from panel.web.instance_search_form import search_or_empty
-from panel.web.page_registry import NavigationEntry
+from panel.web.page_registry import NavigationEntry, SearchResults
 from panel.web.paging import Page
 from panel.web.translation import gettext as _
 from panel.web.translation import lazy_gettext
@@ -41,6 +41,12 @@ NAVIGATION = NavigationEntry(
     icon="archive",
     permission="admin:instances:read",
     position=25,
+    shortcut="b",
+)
+SEARCH_RESULTS = (
+    SearchResults(
+        "backup", "Backups", icon="archive", url=lambda row_id: url_for("admin_instance_backups.show", backup_id=row_id)
+    ),
 )
 READ_PERMISSION, WRITE_PERMISSION = "admin:instances:read", "admin:instances:write"
 ORDERS = {

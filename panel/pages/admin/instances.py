@@ -10,6 +10,7 @@ from panel.core.errors import Conflict, Invalid
 from panel.models import Hypervisor, Plan
 from panel.pages.admin import labels
 from panel.pages.shared.instances import register
+from panel.pages.shared.instances.row_actions import find_search_actions
 from panel.schemas.base import Text
 from panel.schemas.constants import INSTANCE_STATES
 from panel.schemas.instances import AdminInstanceOut, InstanceIn
@@ -27,11 +28,21 @@ from panel.workflows import deploy_dispatch
 
 bp = Blueprint("admin_instances", __name__, url_prefix="/admin/instances")
 NAVIGATION = NavigationEntry(
-    "customers", "Instances", "admin_instances.index", icon="server", permission="admin:instances:read", position=10
+    "customers",
+    "Instances",
+    "admin_instances.index",
+    icon="server",
+    permission="admin:instances:read",
+    position=10,
+    shortcut="i",
 )
 SEARCH_RESULTS = (
     SearchResults(
-        "instance", "Instances", icon="server", url=lambda row_id: url_for("admin_instances.show", instance_id=row_id)
+        "instance",
+        "Instances",
+        icon="server",
+        url=lambda row_id: url_for("admin_instances.show", instance_id=row_id),
+        find_actions=find_search_actions,
     ),
 )
 register(bp, is_operator_area=True)

@@ -8,13 +8,16 @@ from panel.services import isos
 from panel.services.media import downloads
 from panel.web.forms import Form
 from panel.web.htmx import build_action_response, flash_message, redirect_to, render
-from panel.web.page_registry import NavigationEntry
+from panel.web.page_registry import NavigationEntry, SearchResults
 from panel.web.paging import Page
 from panel.web.translation import gettext as _
 
 bp = Blueprint("admin_isos", __name__, url_prefix="/admin/isos")
 NAVIGATION = NavigationEntry(
     "catalog", "ISOs", "admin_isos.index", icon="disc", permission="admin:images:read", position=50
+)
+SEARCH_RESULTS = (
+    SearchResults("iso", "ISOs", icon="disc", url=lambda row_id: url_for("admin_isos.show", iso_id=row_id)),
 )
 READ_PERMISSION, WRITE_PERMISSION = "admin:images:read", "admin:images:write"
 

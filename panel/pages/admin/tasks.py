@@ -19,7 +19,13 @@ from panel.web.translation import lazy_gettext
 
 bp = Blueprint("admin_tasks", __name__, url_prefix="/admin/tasks")
 NAVIGATION = NavigationEntry(
-    "customers", "Tasks", "admin_tasks.index", icon="list-check", permission="admin:tasks:read", position=80
+    "customers",
+    "Tasks",
+    "admin_tasks.index",
+    icon="list-check",
+    permission="admin:tasks:read",
+    position=80,
+    shortcut="t",
 )
 SEARCH_RESULTS = (
     SearchResults(

@@ -9,7 +9,7 @@ from panel.schemas.alert_rules import METRIC_UNITS, AlertRuleIn, AlertRulePatch
 from panel.services import alert_rules, notification_channels
 from panel.web.forms import Form
 from panel.web.htmx import build_action_response, flash_message, redirect_to, render
-from panel.web.page_registry import NavigationEntry, PaletteAction
+from panel.web.page_registry import NavigationEntry, PaletteAction, SearchResults
 from panel.web.paging import Page
 from panel.web.translation import get_request_language, lazy_gettext
 from panel.web.translation import gettext as _
@@ -20,6 +20,11 @@ NAVIGATION = NavigationEntry(
 )
 PALETTE_ACTIONS = (
     PaletteAction("Add alert rule", "alert_rules.new", icon="plus", permission="monitoring.manage", position=111),
+)
+SEARCH_RESULTS = (
+    SearchResults(
+        "alert_rule", "Alerts", icon="bell", url=lambda row: url_for("alert_rules.show", alert_rule_id=row.id)
+    ),
 )
 
 METRIC_LABELS = {

@@ -11,7 +11,7 @@ from panel.services import accounts, backup_policies, instances
 from panel.web.audit_view import audit_label
 from panel.web.forms import Form
 from panel.web.htmx import build_action_response, flash_message, is_partial, redirect_to, render
-from panel.web.page_registry import NavigationEntry, PaletteAction
+from panel.web.page_registry import NavigationEntry, PaletteAction, SearchResults
 from panel.web.paging import Page
 from panel.web.translation import gettext as _
 from panel.web.translation import lazy_gettext
@@ -28,6 +28,14 @@ NAVIGATION = NavigationEntry(
 PALETTE_ACTIONS = (
     PaletteAction(
         "Create backup policy", "backup_policies.new", icon="plus", permission="backup_policies.manage", position=80
+    ),
+)
+SEARCH_RESULTS = (
+    SearchResults(
+        "backup_policy",
+        "Backup policies",
+        icon="calendar",
+        url=lambda row: url_for("backup_policies.show", policy_id=row.id),
     ),
 )
 VIEW_PERMISSION, MANAGE_PERMISSION, DELETE_PERMISSION = (

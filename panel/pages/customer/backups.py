@@ -25,14 +25,17 @@ from panel.web.audit_view import audit_label, parse_day
 from panel.web.file_download import build_png_response
 from panel.web.forms import Form, flatten_errors
 from panel.web.htmx import build_action_response, flash_message, redirect_to, render
-from panel.web.page_registry import NavigationEntry
+from panel.web.page_registry import NavigationEntry, SearchResults
 from panel.web.paging import Page
 from panel.web.translation import gettext as _
 from panel.workflows import backup_deletion, backup_restore
 
 bp = Blueprint("backups", __name__, url_prefix="/backups")
 NAVIGATION = NavigationEntry(
-    "storage", "Backups", "backups.index", icon="archive", permission="instances.view", position=40
+    "storage", "Backups", "backups.index", icon="archive", permission="instances.view", position=40, shortcut="b"
+)
+SEARCH_RESULTS = (
+    SearchResults("backup", "Backups", icon="archive", url=lambda row: url_for("backups.index", search=row.name)),
 )
 CHANGE_PERMISSION, RESTORE_PERMISSION, IMAGE_PERMISSION = "instances.backups", "instances.restore", "images.manage"
 TRUTHS = {"true": True, "false": False}

@@ -9,7 +9,7 @@ from panel.schemas.certificates import CERTIFICATE_STATUSES, CERTIFICATE_TYPES, 
 from panel.services import account_limits, certificates
 from panel.web.forms import Form
 from panel.web.htmx import build_action_response, flash_message, redirect_to, render
-from panel.web.page_registry import NavigationEntry, PaletteAction
+from panel.web.page_registry import NavigationEntry, PaletteAction, SearchResults
 from panel.web.paging import Page
 from panel.web.translation import gettext as _
 from panel.web.translation import ngettext
@@ -21,6 +21,14 @@ NAVIGATION = NavigationEntry(
 PALETTE_ACTIONS = (
     PaletteAction(
         "Add certificate", "certificates.new", icon="certificate", permission="certificates.manage", position=60
+    ),
+)
+SEARCH_RESULTS = (
+    SearchResults(
+        "certificate",
+        "Certificates",
+        icon="certificate",
+        url=lambda row: url_for("certificates.show", certificate_id=row.id),
     ),
 )
 VIEW_PERMISSION, MANAGE_PERMISSION, DELETE_PERMISSION = (

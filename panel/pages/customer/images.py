@@ -7,12 +7,15 @@ from panel.schemas.image_captures import ImageRename
 from panel.services import image_captures
 from panel.web.forms import Form
 from panel.web.htmx import build_action_response, flash_message, redirect_to, render
-from panel.web.page_registry import NavigationEntry
+from panel.web.page_registry import NavigationEntry, SearchResults
 from panel.web.paging import Page
 from panel.web.translation import gettext as _
 
 bp = Blueprint("images", __name__, url_prefix="/images")
 NAVIGATION = NavigationEntry("storage", "Images", "images.index", icon="copy", permission="images.view", position=20)
+SEARCH_RESULTS = (
+    SearchResults("image", "Images", icon="copy", url=lambda row: url_for("images.edit", image_id=row.id)),
+)
 
 
 @bp.get("")

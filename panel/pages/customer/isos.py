@@ -8,12 +8,13 @@ from panel.services import isos
 from panel.services.media import downloads
 from panel.web.forms import Form
 from panel.web.htmx import build_action_response, flash_message, redirect_to, render
-from panel.web.page_registry import NavigationEntry
+from panel.web.page_registry import NavigationEntry, SearchResults
 from panel.web.paging import Page
 from panel.web.translation import gettext as _
 
 bp = Blueprint("isos", __name__, url_prefix="/isos")
 NAVIGATION = NavigationEntry("storage", "ISOs", "isos.index", icon="disc", permission="isos.view", position=30)
+SEARCH_RESULTS = (SearchResults("iso", "ISOs", icon="disc", url=lambda row: url_for("isos.index", search=row.name)),)
 
 
 @bp.get("")

@@ -12,7 +12,10 @@ from panel.web.translation import lazy_gettext
 
 bp = Blueprint("search", __name__)
 MAX_RESULTS_PER_KIND = 8
-SEARCH_HINT = lazy_gettext("You can search for names, host names and the start of an address.")
+SEARCH_HINT = lazy_gettext(
+    "The search covers the names of everything that you may see, and instances by host name, ID and the start of an "
+    "address, and tasks by ID."
+)
 
 
 @bp.get("/search")
@@ -25,18 +28,26 @@ def show():
 
 
 def build_search_groups(query):
-    """Yield (title, rows) for each kind of result. A row is icon, name, detail, URL. The layout adds matching pages of
-    both areas."""
+    """Yield (title, rows) for each kind of result. A row is icon, name, detail, URL, actions. The layout adds matching
+    pages of both areas."""
     if query:
         for kind, rows in dashboard.search(get_current_access(), query, MAX_RESULTS_PER_KIND):
             result_type = get_customer_pages().search_results[kind.name]
-            yield _(result_type.label), [(result_type.icon, *kind.describe(row), result_type.url(row)) for row in rows]
+            actions = result_type.find_actions([row.id for row in rows]) if result_type.find_actions else {}
+            described = [(row, *kind.describe(row)) for row in rows]
+            yield (
+                _(result_type.label),
+                [
+                    (result_type.icon, result_type.label_of(name), detail, result_type.url(row), actions.get(row.id))
+                    for row, name, detail in described
+                ],
+            )
     yield _("Actions"), list(list_permitted_actions(query))
 
 
 def list_permitted_actions(query):
-    """Yield (icon, label, details, URL) of the actions that the person may begin and whose label contains the text."""
+    """Yield rows of the actions that the person may begin and whose label contains the text."""
     for action in get_customer_pages().palette_actions:
         label = _(action.label)
         if has_permission(action.permission) and query.lower() in label.lower():
-            yield action.icon, label, "", url_for(action.endpoint)
+            yield action.icon, label, "", url_for(action.endpoint), None

@@ -5,19 +5,29 @@ from sqlalchemy import select
 
 from panel.auth.browser_session import get_current_access, permission_error, require_page_permission
 from panel.core.db import session
+from panel.core.task_kinds import task_label
 from panel.models import Image, Instance, Iso, MediaDownload, Microvm, MicrovmImage, Volume
 from panel.schemas.constants import TASK_STATUSES
 from panel.services import tasks
 from panel.services.instances.action_catalog import CUSTOMER_POWER_BUTTONS
 from panel.web.htmx import build_action_response, render
-from panel.web.page_registry import NavigationEntry
+from panel.web.page_registry import NavigationEntry, SearchResults
 from panel.web.paging import Page
 from panel.web.translation import gettext as _
 from panel.web.translation import lazy_gettext
 
 bp = Blueprint("tasks", __name__, url_prefix="/tasks")
 NAVIGATION = NavigationEntry(
-    "watch", "Tasks", "tasks.index", icon="list-check", permission="instances.view", position=10
+    "watch", "Tasks", "tasks.index", icon="list-check", permission="instances.view", position=10, shortcut="t"
+)
+SEARCH_RESULTS = (
+    SearchResults(
+        "task",
+        "Tasks",
+        icon="list-check",
+        url=lambda row: url_for("tasks.show", task_id=row.id),
+        label_of=lambda kind: _(task_label(kind)),
+    ),
 )
 MAX_MENU_TASKS = 6
 """Maximum of recent tasks that are shown."""

@@ -7,7 +7,7 @@ from panel.schemas.user_scripts import UserScriptIn, UserScriptPatch
 from panel.services import user_scripts
 from panel.web.forms import Form
 from panel.web.htmx import build_action_response, flash_message, redirect_to, render
-from panel.web.page_registry import NavigationEntry, PaletteAction
+from panel.web.page_registry import NavigationEntry, PaletteAction, SearchResults
 from panel.web.paging import Page
 from panel.web.translation import gettext as _
 
@@ -18,6 +18,11 @@ NAVIGATION = NavigationEntry(
 PALETTE_ACTIONS = (
     PaletteAction(
         "Add user script", "user_scripts.new", icon="file-text", permission="user_scripts.manage", position=50
+    ),
+)
+SEARCH_RESULTS = (
+    SearchResults(
+        "user_script", "User scripts", icon="file-text", url=lambda row: url_for("user_scripts.edit", script_id=row.id)
     ),
 )
 

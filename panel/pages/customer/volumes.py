@@ -11,14 +11,24 @@ from panel.services import catalog, instances, projects, usage, volume_backups, 
 from panel.web.audit_view import audit_label
 from panel.web.forms import Form
 from panel.web.htmx import build_action_response, flash_message, redirect_to, render
-from panel.web.page_registry import NavigationEntry
+from panel.web.page_registry import NavigationEntry, SearchResults
 from panel.web.paging import Page
 from panel.web.translation import gettext as _
 from panel.workflows import backup_deletion
 
 bp = Blueprint("volumes", __name__, url_prefix="/volumes")
 NAVIGATION = NavigationEntry(
-    "storage", "Volumes", "volumes.index", icon="database", permission="volumes.view", position=10, is_billed=True
+    "storage",
+    "Volumes",
+    "volumes.index",
+    icon="database",
+    permission="volumes.view",
+    position=10,
+    is_billed=True,
+    shortcut="v",
+)
+SEARCH_RESULTS = (
+    SearchResults("volume", "Volumes", icon="database", url=lambda row: url_for("volumes.show", volume_id=row.id)),
 )
 VIEW_PERMISSION, MANAGE_PERMISSION, DELETE_PERMISSION = "volumes.view", "volumes.manage", "volumes.delete"
 

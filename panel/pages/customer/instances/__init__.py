@@ -3,18 +3,23 @@
 from flask import Blueprint, url_for
 
 from panel.pages.shared import instances
+from panel.pages.shared.instances.row_actions import find_search_actions
 from panel.web.page_registry import NavigationEntry, PaletteAction, SearchResults
 
 bp = Blueprint("instances", __name__, url_prefix="/instances")
 NAVIGATION = NavigationEntry(
-    "compute", "Instances", "instances.index", icon="server", permission="instances.view", position=10
+    "compute", "Instances", "instances.index", icon="server", permission="instances.view", position=10, shortcut="i"
 )
 PALETTE_ACTIONS = (
     PaletteAction("Create instance", "instances.new", icon="plus", permission="instances.create", position=10),
 )
 SEARCH_RESULTS = (
     SearchResults(
-        "instance", "Instances", icon="server", url=lambda row: url_for("instances.show", instance_id=row.id)
+        "instance",
+        "Instances",
+        icon="server",
+        url=lambda row: url_for("instances.show", instance_id=row.id),
+        find_actions=find_search_actions,
     ),
 )
 instances.register(bp)
