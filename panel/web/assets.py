@@ -15,7 +15,17 @@ from panel.auth.browser_session import require_page_permission
 from panel.core.config import ROOT
 
 STATIC_FOLDER = ROOT / "static"
-PANEL_FILES = ("app.css", "app.js", "passkeys.js", "theme.js", "reference.css", "reference.js", "favicon.svg")
+PANEL_FILES = (
+    "app.css",
+    "app.js",
+    "favicon.svg",
+    "lists.js",
+    "palette.js",
+    "passkeys.js",
+    "reference.css",
+    "reference.js",
+    "theme.js",
+)
 SERVED_PREFIXES = (*PANEL_FILES, "metrics.css", "metrics.js", "consoles/", "vendor/")
 
 MODULE_SUFFIXES = (".js", ".mjs")

@@ -11,7 +11,7 @@ from panel.web.translation import gettext as _
 from panel.web.translation import lazy_gettext
 
 bp = Blueprint("search", __name__)
-MAX_RESULTS_PER_KIND = 8
+MAX_RESULTS_PER_KIND = 5
 SEARCH_HINT = lazy_gettext(
     "The search covers the names of everything that you may see, and instances by host name, ID and the start of an "
     "address, and tasks by ID."
