@@ -92,7 +92,7 @@ palette?.addEventListener("htmx:after:request", ({ detail }) => {
 const SEQUENCE_MILLISECONDS = 1500;
 let sequenceStarted = 0;
 const isTyping = (element) => element.matches?.("input:not([type=checkbox], [type=radio]), textarea, select, [contenteditable]");
-const areShortcutsOff = () => document.documentElement.dataset.shortcuts === "off";
+const areShortcutsOff = () => document.documentElement.dataset.singleKeys === "off";
 const SHORTCUTS = {
   "?": openShortcuts,
   "/": () => {

@@ -12,7 +12,7 @@ from panel.core.task_kinds import task_label
 from panel.models import Account
 from panel.pages.customer.tasks import list_recent_tasks
 from panel.pages.shared import area
-from panel.services import sessions, settings, usage
+from panel.services import saved_filters, sessions, settings, usage
 from panel.web import assets, relative_times, translation, word_labels
 from panel.web.page_registry import get_customer_pages, get_operator_pages
 
@@ -181,6 +181,11 @@ class PageLayout:
             if browser_session.get_current_access().suspended
             else None
         )
+
+    @property
+    def saved_filters(self):
+        """Return the viewer's saved filters of the current list."""
+        return session.scalars(saved_filters.listing(self.account, request.endpoint)).all()
 
     def is_current(self, endpoint):
         """Return whether the current page belongs to this entry of the navigation."""

@@ -7,7 +7,7 @@ from flask import Blueprint, request, url_for
 from panel.auth.browser_session import require_page_permission
 from panel.core.db import session
 from panel.core.errors import Invalid
-from panel.models import Instance
+from panel.models import BackupPolicy, Instance
 from panel.schemas.accounts import Email
 from panel.schemas.backup_policies import DEFAULTS, AdminBackupPolicyIn, BackupPolicyPatch
 from panel.schemas.base import In, Text
@@ -77,12 +77,15 @@ class AttachmentForm(In):
     instance = Text(required=True, minimum=1)
 
 
+ORDERS = {"name": BackupPolicy.name}
+
+
 @bp.get("")
 @require_page_permission(READ_PERMISSION)
 def index():
     search, scope = request.args.get("search", "")[:255], request.args.get("scope")
     is_platform = {"platform": True, "customers": False}.get(scope)
-    page = Page(backup_policies.listing(search=search, is_platform=is_platform))
+    page = Page(backup_policies.listing(search=search, is_platform=is_platform), orders=ORDERS)
     counts = backup_policies.count_instances(page)
     filtered = bool(search) or is_platform is not None
     return render("admin/backup_policies/index.html", "rows", page=page, counts=counts, filtered=filtered)

@@ -96,7 +96,7 @@ def index():
         "has_rare_filters": any(request.args.get(name) for name in RARE_FILTERS),
         "unconfirmed_count": backup_operations.count_unconfirmed(),
     }
-    return render("admin/instance_backups/index.html", "rows", page=Page(query), **context)
+    return render("admin/instance_backups/index.html", "rows", page=Page(query, orders=ORDERS), **context)
 
 
 def parse_filters():

@@ -7,7 +7,7 @@ from sqlalchemy.orm import contains_eager
 from panel.auth.browser_session import get_current_actor, require_page_permission
 from panel.core.db import session
 from panel.core.errors import Conflict, Invalid
-from panel.models import Hypervisor, Plan
+from panel.models import Hypervisor, Instance, Plan
 from panel.pages.admin import labels
 from panel.pages.shared.instances import register
 from panel.pages.shared.instances.row_actions import find_search_actions
@@ -65,6 +65,9 @@ class OrderForm(InstanceIn):
     password = Text(maximum=128, minimum=8, load_default=None)
 
 
+ORDERS = {"name": Instance.display_name, "age": Instance.id}
+
+
 @bp.get("")
 @require_page_permission(READ_PERMISSION)
 def index():
@@ -72,7 +75,7 @@ def index():
     filters = {"search": request.args.get("search", "")[:255], "hypervisor_id": request.args.get("node")}
     filters["state"] = state if state in INSTANCE_STATES else None
     query, search_error = search_or_empty(**filters)
-    page = Page(query)
+    page = Page(query, orders=ORDERS)
     common = {"sparks": metrics.get_sparklines(page.rows), "spark": charts.build_sparkline}
     common |= {"search_error": search_error, "actions": OPERATOR_BULK_BUTTONS}
     context = common | {

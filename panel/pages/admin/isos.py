@@ -3,6 +3,7 @@
 from flask import Blueprint, request, url_for
 
 from panel.auth.browser_session import get_current_actor, require_page_permission
+from panel.models import Iso
 from panel.schemas.isos import AdminIsoIn, IsoPatch
 from panel.services import isos
 from panel.services.media import downloads
@@ -20,13 +21,14 @@ SEARCH_RESULTS = (
     SearchResults("iso", "ISOs", icon="disc", url=lambda row_id: url_for("admin_isos.show", iso_id=row_id)),
 )
 READ_PERMISSION, WRITE_PERMISSION = "admin:images:read", "admin:images:write"
+ORDERS = {"name": Iso.name}
 
 
 @bp.get("")
 @require_page_permission(READ_PERMISSION)
 def index():
     search = request.args.get("search", "")[:255]
-    page = Page(isos.listing(search=search))
+    page = Page(isos.listing(search=search), orders=ORDERS)
     return render("admin/isos/index.html", "rows", page=page, filtered=bool(search))
 
 

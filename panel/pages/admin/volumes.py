@@ -4,6 +4,7 @@ from flask import Blueprint, request, url_for
 
 from panel.auth.browser_session import get_current_actor, require_page_permission
 from panel.core.db import session
+from panel.models import Volume
 from panel.pages.shared.backups import find_volume_backup_errors
 from panel.schemas.volumes import AdminVolumeBackupIn
 from panel.services import backup_destinations, volume_backups, volumes
@@ -31,6 +32,7 @@ SEARCH_RESULTS = (
     ),
 )
 READ_PERMISSION, WRITE_PERMISSION = "admin:volumes:read", "admin:volumes:write"
+ORDERS = {"name": Volume.name}
 
 
 @bp.get("")
@@ -40,7 +42,7 @@ def index():
     return render(
         "admin/volumes/index.html",
         "rows",
-        page=Page(volumes.listing(search=search, deleting=True)),
+        page=Page(volumes.listing(search=search, deleting=True), orders=ORDERS),
         filtered=bool(search),
     )
 

@@ -5,6 +5,7 @@ from flask import Blueprint, request, url_for
 from panel.auth.browser_session import get_current_access, has_permission, require_page_permission
 from panel.core import clock
 from panel.core.db import session
+from panel.models import BackupPolicy
 from panel.schemas.backup_policies import DEFAULTS, KEEP_RULES, BackupPolicyIn, BackupPolicyPatch, build_fields
 from panel.schemas.base import In, Name
 from panel.services import accounts, backup_policies, instances
@@ -95,11 +96,14 @@ def drop_unused_rules(values):
     return values | unused.get(values.get("retention_mode"), {})
 
 
+ORDERS = {"name": BackupPolicy.name}
+
+
 @bp.get("")
 @require_page_permission(VIEW_PERMISSION)
 def index():
     access = get_current_access()
-    page = Page(backup_policies.listing(access))
+    page = Page(backup_policies.listing(access), orders=ORDERS)
     counts = backup_policies.count_instances(page.rows, access)
     return render("customer/backup_policies/index.html", "rows", page=page, counts=counts)
 

@@ -91,12 +91,15 @@ def parse_filters():
     return filters
 
 
+ORDERS = {"name": InstanceBackup.name, "size": InstanceBackup.size, "created": InstanceBackup.id}
+
+
 @bp.get("")
 @require_page_permission("instances.view")
 def index():
     filters = parse_filters()
     order = SORTS.get(request.args.get("sort"), {})
-    page = Page(instance_backups.listing(get_current_access(), **order, **filters))
+    page = Page(instance_backups.listing(get_current_access(), **order, **filters), orders=ORDERS)
     return render(
         "customer/backups/index.html", "rows", page=page, filtered=bool(filters), **build_rows_context(page.rows)
     )

@@ -5,6 +5,7 @@ from urllib.parse import urlsplit
 from flask import Blueprint, current_app, request, url_for
 
 from panel.auth.browser_session import get_current_access, get_current_actor, require_page_permission
+from panel.models import Certificate
 from panel.schemas.certificates import CERTIFICATE_STATUSES, CERTIFICATE_TYPES, CertificateIn, CertificatePatch
 from panel.services import account_limits, certificates
 from panel.web.forms import Form
@@ -61,12 +62,15 @@ def get_panel_address():
     return {"panel_url": url, "panel_host": urlsplit(url).hostname}
 
 
+ORDERS = {"name": Certificate.name, "end": Certificate.not_after}
+
+
 @bp.get("")
 @require_page_permission(VIEW_PERMISSION)
 def index():
     search, status = request.args.get("search", "")[:255], request.args.get("status")
     status = status if status in CERTIFICATE_STATUSES else None
-    page = Page(certificates.listing(get_current_access(), search=search, status=status))
+    page = Page(certificates.listing(get_current_access(), search=search, status=status), orders=ORDERS)
     return render(
         "customer/certificates/index.html",
         "rows",

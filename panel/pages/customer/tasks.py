@@ -6,7 +6,7 @@ from sqlalchemy import select
 from panel.auth.browser_session import get_current_access, permission_error, require_page_permission
 from panel.core.db import session
 from panel.core.task_kinds import task_label
-from panel.models import Image, Instance, Iso, MediaDownload, Microvm, MicrovmImage, Volume
+from panel.models import Image, Instance, Iso, MediaDownload, Microvm, MicrovmImage, Task, Volume
 from panel.schemas.constants import TASK_STATUSES
 from panel.services import tasks
 from panel.services.instances.action_catalog import CUSTOMER_POWER_BUTTONS
@@ -32,6 +32,7 @@ SEARCH_RESULTS = (
 MAX_MENU_TASKS = 6
 """Maximum of recent tasks that are shown."""
 STATUS_FILTERS = ("open", *(word for word in TASK_STATUSES if word not in ("pending", "queued")))
+ORDERS = {"started": Task.id}
 
 
 @bp.get("")
@@ -39,7 +40,9 @@ STATUS_FILTERS = ("open", *(word for word in TASK_STATUSES if word not in ("pend
 def index():
     status = request.args.get("status")
     status = status if status in STATUS_FILTERS else None
-    page = Page(tasks.listing(get_current_access(), status=status, search=request.args.get("search", "")[:255]))
+    page = Page(
+        tasks.listing(get_current_access(), status=status, search=request.args.get("search", "")[:255]), orders=ORDERS
+    )
     return render(
         "customer/tasks/index.html",
         "rows",

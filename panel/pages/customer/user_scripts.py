@@ -3,6 +3,7 @@
 from flask import Blueprint, url_for
 
 from panel.auth.browser_session import get_current_access, require_page_permission
+from panel.models import UserScript
 from panel.schemas.user_scripts import UserScriptIn, UserScriptPatch
 from panel.services import user_scripts
 from panel.web.forms import Form
@@ -25,12 +26,15 @@ SEARCH_RESULTS = (
         "user_script", "User scripts", icon="file-text", url=lambda row: url_for("user_scripts.edit", script_id=row.id)
     ),
 )
+ORDERS = {"name": UserScript.name}
 
 
 @bp.get("")
 @require_page_permission("user_scripts.view")
 def index():
-    return render("customer/user_scripts/index.html", "rows", page=Page(user_scripts.listing(get_current_access())))
+    return render(
+        "customer/user_scripts/index.html", "rows", page=Page(user_scripts.listing(get_current_access()), orders=ORDERS)
+    )
 
 
 @bp.get("/new")

@@ -4,7 +4,7 @@ from flask import Blueprint, request, url_for
 
 from panel.auth.browser_session import get_current_access, get_current_actor, has_permission, require_page_permission
 from panel.core.db import session
-from panel.models import Instance
+from panel.models import Instance, Volume
 from panel.pages.shared.backups import find_volume_backup_errors
 from panel.schemas.volumes import VolumeAttach, VolumeIn, VolumeResize, VolumeRestore, VolumeSnapshotIn
 from panel.services import catalog, instances, projects, usage, volume_backups, volume_plans, volumes
@@ -50,6 +50,9 @@ def list_plans():
     return session.scalars(volume_plans.select_offered()).all()
 
 
+ORDERS = {"name": Volume.name}
+
+
 @bp.get("")
 @require_page_permission(VIEW_PERMISSION)
 def index():
@@ -58,7 +61,7 @@ def index():
     filters["project_id"] = next(
         (project_id for project_id, name in project_options if project_id == request.args.get("project")), None
     )
-    page = Page(volumes.listing(get_current_access(), **filters))
+    page = Page(volumes.listing(get_current_access(), **filters), orders=ORDERS)
     moving = any(volume.status == "pending" or volume.pending for volume in page)
     context = {
         "page": page,

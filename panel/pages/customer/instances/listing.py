@@ -4,6 +4,7 @@ from flask import request
 
 from panel.auth.browser_session import get_current_access, has_permission, require_page_permission
 from panel.core.db import session
+from panel.models import Instance
 from panel.pages.customer.instances import bp
 from panel.pages.shared.instances.power_buttons import iter_power_buttons
 from panel.schemas.constants import INSTANCE_STATES
@@ -13,6 +14,8 @@ from panel.web import charts
 from panel.web.htmx import render
 from panel.web.instance_search_form import search_or_empty
 from panel.web.paging import Page
+
+ORDERS = {"name": Instance.display_name, "age": Instance.id}
 
 
 @bp.get("")
@@ -27,7 +30,7 @@ def index():
     query, search_error = search_or_empty(
         get_current_access(), search=search, state=state, project_id=project and project.id
     )
-    page = Page(query)
+    page = Page(query, orders=ORDERS)
     has_changing_instances = any(instance.state in ("pending", "migrating") for instance in page)
     context = {
         "page": page,
