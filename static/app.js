@@ -20,18 +20,20 @@ document.addEventListener("htmx:confirm", (event) => {
   event.preventDefault();
   askForConfirmation(ctx.confirm, ctx.sourceElement.dataset, (isConfirmed) => (isConfirmed ? issueRequest() : dropRequest()));
 });
-document.addEventListener("submit", (event) => {
+function confirmSubmit(event) {
   const { target, submitter } = event;
   const question = submitter?.dataset.confirm;
   if (!question) return;
   event.preventDefault();
+  event.stopPropagation(); // before htmx and others send or note the form
   askForConfirmation(question, submitter.dataset, (isConfirmed) => {
     if (!isConfirmed) return;
     delete submitter.dataset.confirm;
     target.requestSubmit(submitter);
     submitter.dataset.confirm = question; // for a page that is shown again from the browser's history
   });
-});
+}
+document.addEventListener("submit", confirmSubmit, true);
 document.addEventListener("mousedown", (event) => {
   if (event.target instanceof HTMLDialogElement) event.target.close(); // a click on the backdrop of a dialog
 });

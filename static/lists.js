@@ -44,3 +44,19 @@ listMenu?.addEventListener("change", ({ target }) => {
   if ("density" in target.dataset) savePreference("density", target.checked ? "compact" : "normal");
   if ("columnChoice" in target.dataset) saveColumns();
 });
+
+// The panel of a bulk action: it gets the focus, and the selection ends when the action was requested. The bar of the
+// actions gets the focus back when the panel is closed.
+document.addEventListener("htmx:after:swap", ({ detail }) => {
+  const panel = detail.ctx.target?.id === "bulk-results" && find("[data-bulk-panel]");
+  if (!panel) return;
+  (find("[name=typed]", panel) || find("#bulk-panel-title")).focus();
+  if (find("[name=typed]", panel)) return;
+  for (const box of document.querySelectorAll("[name=ids]:checked, [data-select-all]")) box.checked = false;
+  updateSelectedCount();
+});
+document.addEventListener("click", ({ target }) => {
+  if (!target.closest("[data-close-panel]")) return;
+  find("#bulk-results").replaceChildren();
+  (find("[name=ids]:checked") || find("[data-select-all]") || find("#main")).focus();
+});

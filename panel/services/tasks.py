@@ -52,6 +52,16 @@ def select_visible(account: Access | Account | None) -> Select[Task]:
     return select(Task).where(account.visible_rows(Task)) if account else select(Task)
 
 
+def select_by_ids(ids: Sequence[str], account: Access | Account | None) -> Select[Task]:
+    return select_visible(account).where(Task.id.in_(ids)).order_by(Task.id)
+
+
+def select_open_of_resources(resource_ids: Sequence[str], account: Access | Account | None) -> Select[Task]:
+    """Select the tasks of these resources that have not ended."""
+    query = select_visible(account).where(Task.resource_id.in_(resource_ids), Task.status.in_(OPEN_STATUSES))
+    return query.order_by(Task.id)
+
+
 @cache
 def retried_condition() -> ColumnElement[bool]:
     """Return the condition that a later task does the same to the same resource. Every page has it in two queries, and

@@ -10,6 +10,7 @@ from panel.core import clock
 from panel.core.db import session
 from panel.core.task_kinds import task_label
 from panel.models import Account, Hypervisor, Instance, Task
+from panel.pages.shared import followed_tasks
 from panel.services import failed_jobs, hypervisors, tasks
 from panel.web.htmx import build_action_response, render
 from panel.web.page_registry import NavigationEntry, SearchResults
@@ -53,6 +54,7 @@ SINCE_OPTIONS = {
     "ever": (None, lazy_gettext("All time")),
 }
 ORDERS = {"started": Task.id}
+followed_tasks.VIEWS.register(bp, is_operator_area=True)
 
 
 @bp.get("")

@@ -7,6 +7,7 @@ from panel.auth.browser_session import get_current_access, permission_error, req
 from panel.core.db import session
 from panel.core.task_kinds import task_label
 from panel.models import Image, Instance, Iso, MediaDownload, Microvm, MicrovmImage, Task, Volume
+from panel.pages.shared import followed_tasks
 from panel.schemas.constants import TASK_STATUSES
 from panel.services import tasks
 from panel.services.instances.action_catalog import CUSTOMER_POWER_BUTTONS
@@ -33,6 +34,7 @@ MAX_MENU_TASKS = 6
 """Maximum of recent tasks that are shown."""
 STATUS_FILTERS = ("open", *(word for word in TASK_STATUSES if word not in ("pending", "queued")))
 ORDERS = {"started": Task.id}
+followed_tasks.VIEWS.register(bp)
 
 
 @bp.get("")

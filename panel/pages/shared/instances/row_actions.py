@@ -58,6 +58,11 @@ def list_search_actions(instance):
     return [action for action in actions if not action.disabled_reason]
 
 
+def list_row_actions(instance):
+    """Return what the menu of a row offers, each with the reason why it is not possible now."""
+    return [*iter_console_actions(instance), *iter_power_actions(instance)]
+
+
 def find_search_actions(ids):
     """Return {id: actions} of the instances with these ids that the viewer may see, in a fixed number of queries."""
     rows = session.scalars(instances.listing(scope_account()).where(Instance.id.in_(ids))).unique()
