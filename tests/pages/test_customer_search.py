@@ -59,8 +59,8 @@ def test_task_and_instance_are_found_by_id_within_account(browser_as, instance):
     task_id = session.scalar(select(Task.id).where(Task.resource_id == instance.id))
     for text, path in ((task_id, f"/tasks/{task_id}"), (instance.id, f"/instances/{instance.id}")):
         assert f'href="{path}"' in search(browser_as, "owner", text)
-        for stranger in ("outsider", "member"):  # the member sees chosen instances only
-            assert path not in search(browser_as, stranger, text)
+        for caller in ("outsider", "member"):  # the member sees chosen instances only
+            assert path not in search(browser_as, caller, text)
 
 
 def test_results_offer_only_permitted_actions(browser_as, instance):
