@@ -14,6 +14,7 @@ from panel.web import large_totals
 PAGE_SIZES = (25, 50, 100)
 MAX_PAGE_NUMBER = 10**6
 MAX_CSV_ROWS = 1000
+ORDER_PARAMETER = "sort_by"
 
 
 class Page:
@@ -36,7 +37,7 @@ class Page:
         self.number = number or parse_page_number(request.args.get("page"))
         self.per_page = per_page or parse_requested_page_size()
         if orders:
-            query = self._sort(query, orders, request.args.get("order", ""))
+            query = self._sort(query, orders, request.args.get(ORDER_PARAMETER, ""))
         self.rows, self.total = self._load(query)
         if number is None and self.number > self.last:
             self.number = self.last
@@ -120,9 +121,9 @@ class Page:
     def build_order_url(self, order):
         """Return the URL of the first page of the same list, with its filters, sorted by this column. A second click
         reverses the order."""
-        filters = {name: value for name, value in request.args.items() if name not in ("page", "order")}
+        filters = {name: value for name, value in request.args.items() if name not in ("page", ORDER_PARAMETER)}
         is_reversed = order == self.order and not self.is_descending
-        filters["order"] = f"-{order}" if is_reversed else order
+        filters[ORDER_PARAMETER] = f"-{order}" if is_reversed else order
         return url_for(request.endpoint, **(request.view_args or {}), **filters)
 
 

@@ -18,10 +18,10 @@ def instances(cast):
 
 def test_instances_are_sorted_by_name_in_both_directions(browser_as, instances):
     for order, names in (("name", ["=alpha", "bravo", "charlie"]), ("-name", ["charlie", "bravo", "=alpha"])):
-        text = browser_as("owner").get(f"/instances?order={order}").text
+        text = browser_as("owner").get(f"/instances?sort_by={order}").text
         assert sorted(names, key=text.index) == names
         assert f'aria-sort="{"descending" if order[0] == "-" else "ascending"}"' in text
-    assert "aria-sort" in browser_as("owner").get("/instances?order=notes").text  # unknown: the default order
+    assert "aria-sort" in browser_as("owner").get("/instances?sort_by=notes").text  # unknown: the default order
 
 
 def read_csv(answer):

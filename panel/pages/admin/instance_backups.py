@@ -97,7 +97,7 @@ def index():
         "has_rare_filters": any(request.args.get(name) for name in RARE_FILTERS),
         "unconfirmed_count": backup_operations.count_unconfirmed(),
     }
-    return render("admin/instance_backups/index.html", "rows", page=Page(query, orders=ORDERS), **context)
+    return render("admin/instance_backups/index.html", "rows", page=Page(query), **context)
 
 
 def parse_filters():
@@ -266,7 +266,13 @@ def render_results(action, results, counts, names):
     else:
         done = ngettext("Done for %(num)s backup.", "Done for %(num)s backups.", count)
     summary = f"{done} {followed_tasks.describe_refused(counts['refused'])}".rstrip()
-    context = {"label": BULK_LABELS[action], "summary": summary, "results": results, "result_names": names}
+    context = {
+        "missing_message": _("These backups no longer exist."),
+        "label": BULK_LABELS[action],
+        "summary": summary,
+        "results": results,
+        "result_names": names,
+    }
     started = [row["id"] for row in results if row["success"] and action == "delete"]
     return followed_tasks.render_results(
         "admin/instance_backups/results.html", **context, **followed_tasks.follow(started)

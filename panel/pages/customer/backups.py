@@ -128,7 +128,13 @@ def delete_selected():
         "Deletion requested for %(num)s backup.", "Deletion requested for %(num)s backups.", answer["queued"]
     )
     summary = f"{started} {followed_tasks.describe_refused(answer['refused'])}".rstrip()
-    context = {"label": _("Delete backups"), "summary": summary, "result_names": names, "results": answer["results"]}
+    context = {
+        "missing_message": _("These backups no longer exist."),
+        "label": _("Delete backups"),
+        "summary": summary,
+        "result_names": names,
+        "results": answer["results"],
+    }
     context |= followed_tasks.follow([row["id"] for row in answer["results"] if row["success"]])
     return followed_tasks.render_results("customer/backups/results.html", back_url=back_url, **context)
 

@@ -25,7 +25,11 @@ def bulk_page(bulk_request, access=None, **urls):
     context = followed_tasks.follow([row["id"] for row in results if row["success"] and not action.takes_tag])
     tag = bulk_request.get("tag")
     label = translate(action.label) + (f" “{tag}”" if tag else "")
-    context |= {"label": label, "summary": describe_counts(action, label, instances.count_bulk_results(results))}
+    context |= {
+        "missing_message": _("These instances no longer exist."),
+        "label": label,
+        "summary": describe_counts(action, label, instances.count_bulk_results(results)),
+    }
     return followed_tasks.render_results("bulk/results.html", results=results, **urls, **context)
 
 
