@@ -38,11 +38,10 @@ def count_running_tasks(access: Access) -> int | None:
 
 def count_resources(access: Access) -> dict[str, int]:
     """Return the number of rows of each kind that the person may see."""
-    return {
-        name: count_rows(kind.select(access))
-        for name, kind in COUNTED_KINDS.items()
-        if access.has_permission(kind.permission)
+    queries = {
+        name: kind.select(access) for name, kind in COUNTED_KINDS.items() if access.has_permission(kind.permission)
     }
+    return {name: count_rows(query) for name, query in queries.items() if query is not None}
 
 
 def count_rows(query: Select[Any]) -> int:
