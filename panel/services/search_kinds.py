@@ -9,9 +9,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from sqlalchemy import Boolean, ColumnElement, Select, SQLColumnExpression, or_, select
+from sqlalchemy import ColumnElement, Select, SQLColumnExpression, or_, select
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.functions import FunctionElement
+from sqlalchemy.types import NullType
 
 ID_PATTERN = re.compile(r"[0-9a-f-]{8,36}", re.IGNORECASE)
 FIRST_ID, LAST_ID = "00000000-0000-0000-0000-000000000000", "ffffffff-ffff-ffff-ffff-ffffffffffff"
@@ -103,12 +104,12 @@ def starts_with(column: SQLColumnExpression[Any], text: str) -> ColumnElement[bo
     return column.startswith(text, autoescape=True)
 
 
-class HasPrefix(FunctionElement[bool]):
+class HasPrefix(FunctionElement[Any]):
     """Whether a text column begins with a text, letter case included. In contrast to LIKE an index serves it: on SQLite
     each, on PostgreSQL one with `varchar_pattern_ops`."""
 
     name = "has_prefix"
-    type = Boolean()
+    type = NullType()  # SQLAlchemy compares a boolean function with 1 on SQLite, which prevents the index
     inherit_cache = True
 
     def __init__(self, column: SQLColumnExpression[Any], text: str):

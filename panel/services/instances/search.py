@@ -35,8 +35,8 @@ from panel.services.search_kinds import (
 TERM_PATTERN = re.compile(r'(?P<minus>-?)(?:(?P<key>[A-Za-z_]+):(?!:))?(?:"(?P<quoted>[^"]*)"?|(?P<plain>\S*))')
 ADDRESS_PATTERN = re.compile(r"-?[0-9A-Fa-f]*(:[0-9A-Fa-f]*){2,}\Z")
 """An IPv6 or MAC address, or a part of one: its colons do not follow a key."""
-NUMBER_PATTERN = re.compile(r"h[0-9]{3,}", re.IGNORECASE)
-"""An instance's number, such as h25316154, or its beginning."""
+NUMBER_PATTERN = re.compile(r"h[0-9]{8}", re.IGNORECASE)
+"""An instance's number, such as h25316154."""
 ID_LENGTH = 36
 
 NAME_COLUMNS = (Instance.display_name, Instance.hostname, Instance.name)
@@ -165,7 +165,7 @@ def match_any_name(text: str) -> ColumnElement[bool]:
     if len(text) == ID_LENGTH and is_id(text):
         return Instance.id == text.lower()
     if NUMBER_PATTERN.fullmatch(text):
-        return HasPrefix(Instance.name, text.lower())
+        return Instance.name == text.lower()
     names = (Instance.display_name, Instance.hostname, Account.email)
     conditions = [contains_text(column, text) for column in names]
     if is_id(text):
