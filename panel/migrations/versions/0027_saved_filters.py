@@ -4,7 +4,7 @@ import sqlalchemy as sa
 from alembic import op
 
 revision = "0027_saved_filters"
-down_revision = "0025_alert_rules"
+down_revision = "0026_user_language"
 
 INDEXES = (
     ("instances", "ix_instances_account_id_display_name_id", ["account_id", "display_name", "id"]),
