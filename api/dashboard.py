@@ -35,9 +35,9 @@ class Dashboard(Schema):
 
 
 Counts = Schema.from_dict(
-    {name: count_field(kind.plural) for name, kind in dashboard.SEARCHABLE_KINDS.items()}, name="Counts"
+    {name: count_field(kind.plural) for name, kind in dashboard.COUNTED_KINDS.items()}, name="Counts"
 )
-kit.with_optional(Counts, dashboard.SEARCHABLE_KINDS)
+kit.with_optional(Counts, dashboard.COUNTED_KINDS)
 
 
 class Found(Schema):

@@ -1,4 +1,4 @@
-// Behavior of pages beyond links and forms: confirmation, copying, the palette, live times, the theme.
+// Behavior of pages beyond links and forms: confirmation, copying, live times, the theme.
 "use strict";
 
 const find = (selector, within = document) => within.querySelector(selector);
@@ -20,18 +20,20 @@ document.addEventListener("htmx:confirm", (event) => {
   event.preventDefault();
   askForConfirmation(ctx.confirm, ctx.sourceElement.dataset, (isConfirmed) => (isConfirmed ? issueRequest() : dropRequest()));
 });
-document.addEventListener("submit", (event) => {
+function confirmSubmit(event) {
   const { target, submitter } = event;
   const question = submitter?.dataset.confirm;
   if (!question) return;
   event.preventDefault();
+  event.stopPropagation(); // before htmx and others send or note the form
   askForConfirmation(question, submitter.dataset, (isConfirmed) => {
     if (!isConfirmed) return;
     delete submitter.dataset.confirm;
     target.requestSubmit(submitter);
     submitter.dataset.confirm = question; // for a page that is shown again from the browser's history
   });
-});
+}
+document.addEventListener("submit", confirmSubmit, true);
 document.addEventListener("mousedown", (event) => {
   if (event.target instanceof HTMLDialogElement) event.target.close(); // a click on the backdrop of a dialog
 });
@@ -141,64 +143,18 @@ document.addEventListener("panel:preference-changed", markTheme);
 markTheme();
 
 document.addEventListener("click", (event) => {
-  const button = event.target.closest("[data-copy],[data-dismiss],[data-set-theme],[data-toggle-sidebar],[data-palette]");
+  const button = event.target.closest("[data-copy],[data-dismiss],[data-set-theme],[data-toggle-sidebar]");
   if (!button) return;
   if ("copy" in button.dataset) copyText(button.dataset.copy, button);
   if ("dismiss" in button.dataset) button.closest(".toast-line").remove();
   if ("setTheme" in button.dataset) savePreference("theme", button.dataset.setTheme);
   if ("toggleSidebar" in button.dataset) savePreference("sidebar", document.documentElement.dataset.bsSidebar ? "open" : "folded");
-  if ("palette" in button.dataset) {
-    event.preventDefault();
-    openPalette();
-  }
 });
 
 // On a phone not all tabs fit: scroll to the active one.
 for (const tab of document.querySelectorAll(".tab.active")) {
   tab.parentElement.scrollLeft = tab.offsetLeft - (tab.parentElement.clientWidth - tab.offsetWidth) / 2;
 }
-
-// Search and command palette.
-function openPalette() {
-  const query = find("#palette-query");
-  const palette = find("#palette");
-  if (!query || palette.open) return;
-  const opener = document.activeElement === document.body ? find("#search-open") : document.activeElement;
-  palette.addEventListener("close", () => opener?.focus(), { once: true });
-  palette.showModal();
-  query.select();
-  htmx.trigger(query, "palette-opened");
-}
-document.addEventListener("keydown", (event) => {
-  if ((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === "k") {
-    event.preventDefault();
-    openPalette();
-  }
-  if (event.key === "Escape" && event.target.id === "palette-query") {
-    event.preventDefault(); // the browser would clear the field first
-    find("#palette").close();
-  }
-  const step = { ArrowDown: 1, ArrowUp: -1, Enter: 0 }[event.key];
-  const results = [...document.querySelectorAll("#palette-results a")];
-  if (step === undefined || !results.length || !event.target.closest?.("#palette")) return;
-  event.preventDefault();
-  const current = results.findIndex((link) => link.classList.contains("active"));
-  if (!step) return results[Math.max(current, 0)].click();
-  const next = (current + step + results.length) % results.length;
-  results.forEach((link, index) => link.classList.toggle("active", index === next));
-  results[next].scrollIntoView({ block: "nearest" });
-});
-
-// Results that reload because something has changed keep their selection.
-let selectedResult = null;
-document.addEventListener("htmx:before:swap", ({ detail: { ctx } }) => {
-  selectedResult = ctx.sourceEvent?.type === "live" ? find("#palette-results a.active")?.getAttribute("href") : null;
-});
-document.addEventListener("htmx:after:swap", () => {
-  const links = selectedResult ? [...document.querySelectorAll("#palette-results a")] : [];
-  if (!links.some((link) => link.getAttribute("href") === selectedResult)) return;
-  for (const link of links) link.classList.toggle("active", link.getAttribute("href") === selectedResult);
-});
 
 // Relative times stay current while the page is open.
 function formatRelativeTime(elapsedSeconds) {

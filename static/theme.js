@@ -9,10 +9,23 @@
       return null;
     }
   };
+  const hiddenColumns = new CSSStyleSheet();
+  document.adoptedStyleSheets = [hiddenColumns];
+  const applyColumns = () => {
+    let labels = [];
+    try {
+      labels = JSON.parse(loadPreference(`columns-${location.pathname}`) || "[]");
+    } catch {}
+    const hide = (label) => `#rows :is(td[data-label="${CSS.escape(label)}"], th[data-column="${CSS.escape(label)}"]) { display: none !important; }`;
+    hiddenColumns.replaceSync(labels.map(hide).join("\n"));
+  };
   const applyPreferences = () => {
+    applyColumns();
+    root.dataset.density = loadPreference("density") || "normal";
     const theme = loadPreference("theme") || "auto";
     root.dataset.theme = theme;
     root.dataset.bsTheme = theme === "auto" ? (dark.matches ? "dark" : "light") : theme;
+    root.dataset.singleKeys = loadPreference("shortcuts") || "on";
     if (loadPreference("sidebar") === "folded") root.dataset.bsSidebar = "folded";
     else delete root.dataset.bsSidebar;
   };

@@ -45,6 +45,7 @@ from panel.models.plans import Plan, PlanGroup
 from panel.models.projects import Project
 from panel.models.rescues import Rescue
 from panel.models.resource_packs import ResourcePack
+from panel.models.saved_filters import SavedFilter
 from panel.models.security_groups import SecurityGroup, SecurityGroupMember, SecurityRule
 from panel.models.settings import Setting
 from panel.models.snapshots import Snapshot

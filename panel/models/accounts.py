@@ -4,7 +4,7 @@ from datetime import datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import ColumnElement, ForeignKey, String, Text
+from sqlalchemy import ColumnElement, ForeignKey, Index, String, Text
 from sqlalchemy.orm import Mapped, mapped_column, relationship
 
 from panel.core.db import EncryptedText, Model, Money, TimestampMixin
@@ -20,6 +20,7 @@ class Account(TimestampMixin, Model):
     """
 
     __tablename__ = "accounts"
+    __table_args__ = (Index("ix_accounts_last_login_at_id", "last_login_at", "id"),)
 
     email: Mapped[str] = mapped_column(unique=True)
     password_hash: Mapped[str | None]

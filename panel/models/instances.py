@@ -47,6 +47,8 @@ class Instance(TimestampMixin, Model):
     __table_args__ = (
         Index("ix_instances_account_id_id", "account_id", "id"),
         Index("ix_instances_hypervisor_id_id", "hypervisor_id", "id"),
+        Index("ix_instances_account_id_display_name_id", "account_id", "display_name", "id"),
+        Index("ix_instances_display_name_id", "display_name", "id"),
     )
 
     name: Mapped[str] = mapped_column(String(16), unique=True)

@@ -91,6 +91,7 @@ class Address(TimestampMixin, Model):
             "ix_addresses_subnet_id_interface_id_reserved_sort_key", "subnet_id", "interface_id", "reserved", "sort_key"
         ),
         Index("ix_addresses_subnet_id_sort_key", "subnet_id", "sort_key"),
+        Index("ix_addresses_ip", "ip", postgresql_ops={"ip": "varchar_pattern_ops"}),  # for the beginning of an address
     )
 
     subnet_id: Mapped[str] = mapped_column(ForeignKey("subnets.id", ondelete="cascade"))

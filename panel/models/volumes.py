@@ -56,7 +56,11 @@ class Volume(TimestampMixin, Model):
 
     __tablename__ = "volumes"
     live_permissions = ("volumes.view", "admin:volumes:read")
-    __table_args__ = (Index("ix_volumes_account_id_id", "account_id", "id"),)
+    __table_args__ = (
+        Index("ix_volumes_account_id_id", "account_id", "id"),
+        Index("ix_volumes_account_id_name_id", "account_id", "name", "id"),
+        Index("ix_volumes_name_id", "name", "id"),
+    )
 
     name: Mapped[str]
     account_id: Mapped[str] = mapped_column(ForeignKey("accounts.id"))

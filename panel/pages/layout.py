@@ -12,7 +12,7 @@ from panel.core.task_kinds import task_label
 from panel.models import Account
 from panel.pages.customer.tasks import list_recent_tasks
 from panel.pages.shared import area
-from panel.services import sessions, settings, usage
+from panel.services import saved_filters, sessions, settings, usage
 from panel.web import assets, instance_states, relative_times, translation, word_labels
 from panel.web.page_registry import get_customer_pages, get_operator_pages
 
@@ -128,13 +128,18 @@ class PageLayout:
             if offered_entries:
                 yield group.label, offered_entries
 
+    @property
+    def shortcut_entries(self):
+        """Return the entries of the navigation that have a keyboard shortcut."""
+        return [entry for _label, entries in self.navigation for entry in entries if entry.shortcut]
+
     def search_pages(self, text):
-        """Yield (icon, label, area, URL) of the pages of both areas whose label contains the text."""
+        """Yield (icon, label, area, URL, no actions) of the pages of both areas whose label contains the text."""
         for pages, area_label in ((get_customer_pages(), ""), (get_operator_pages(), translation.gettext("Admin"))):
             for entry in pages.entries:
                 label = translation.gettext(entry.label)
                 if text.lower() in label.lower() and self.is_offered(entry):
-                    yield entry.icon, label, area_label, url_for(entry.endpoint)
+                    yield entry.icon, label, area_label, url_for(entry.endpoint), None
 
     def is_offered(self, entry):
         """Return whether the viewer may open the page and its feature is enabled."""
@@ -178,6 +183,11 @@ class PageLayout:
             if browser_session.get_current_access().suspended
             else None
         )
+
+    @property
+    def saved_filters(self):
+        """Return the viewer's saved filters of the current list."""
+        return session.scalars(saved_filters.listing(self.account, request.endpoint)).all()
 
     def is_current(self, endpoint):
         """Return whether the current page belongs to this entry of the navigation."""

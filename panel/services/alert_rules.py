@@ -16,6 +16,7 @@ from panel.models import Account, AlertEvent, AlertRule, AlertState, Instance
 from panel.services import notification_channels, settings
 from panel.services.access import Access
 from panel.services.crud import update_fields
+from panel.services.search_kinds import customer_name_search, select_by_name
 
 MAX_RESOURCE_OPTIONS = 500
 """Instances that the form offers. The API accepts all."""
@@ -140,3 +141,9 @@ def list_resource_options(account: Access | Account) -> list[tuple[str, str]]:
     query = select(Instance.id, Instance.display_name).where(account.visible_rows(Instance))
     rows = session.execute(query.order_by(Instance.display_name, Instance.id).limit(MAX_RESOURCE_OPTIONS))
     return [(row.id, row.display_name) for row in rows]
+
+
+@customer_name_search("alert_rule", "alert rules", permission="monitoring.view", position=42)
+def select_own_by_name(access: Access, search: str) -> Select[str, str, str | None]:
+    query = select_by_name(AlertRule, AlertRule.name, AlertRule.metric, search)
+    return query.where(access.visible_rows(AlertRule))

@@ -28,6 +28,7 @@ from panel.models import (
 from panel.models.backup_destinations import INSTALLATION_BACKUPS, INSTANCE_BACKUPS, destination_hypervisors
 from panel.services.backup_destination_settings import merge_settings
 from panel.services.crud import ensure_unique_name, get_all_or_422, get_or_404, update_fields
+from panel.services.search_kinds import platform_search, select_by_name
 
 ARCHIVE_FOLDER = "installation"
 """Folder in a destination with archives of the installation."""
@@ -262,3 +263,9 @@ def has_archives(destination: BackupDestination) -> bool:
     """Return whether archives of the installation were stored there."""
     conditions = InstallationBackup.destination_id == destination.id, InstallationBackup.archive.is_not(None)
     return session.scalar(select(InstallationBackup.id).where(*conditions).limit(1)) is not None
+
+
+@platform_search("backup_destination", permission="admin:hypervisors:read", position=74)
+def select_by_any_name(text: str) -> Select[str, str, str | None]:
+    query = select_by_name(BackupDestination, BackupDestination.name, BackupDestination.storage_type, text)
+    return query.where(BackupDestination.purpose == INSTANCE_BACKUPS)

@@ -15,7 +15,8 @@ from panel.services.access import Access
 
 import_modules(panel.services)
 SEARCHABLE_KINDS = search_kinds.sort_kinds(search_kinds.CUSTOMER_KINDS)
-"""Kinds that can be counted and searched, in the order of the results."""
+"""Kinds that can be searched, in the order of the results."""
+COUNTED_KINDS = {name: kind for name, kind in SEARCHABLE_KINDS.items() if kind.is_counted}
 
 
 def summarize_instances(access: Access) -> dict[str, Any] | None:
@@ -37,11 +38,10 @@ def count_running_tasks(access: Access) -> int | None:
 
 def count_resources(access: Access) -> dict[str, int]:
     """Return the number of rows of each kind that the person may see."""
-    return {
-        name: count_rows(kind.select(access))
-        for name, kind in SEARCHABLE_KINDS.items()
-        if access.has_permission(kind.permission)
+    queries = {
+        name: kind.select(access) for name, kind in COUNTED_KINDS.items() if access.has_permission(kind.permission)
     }
+    return {name: count_rows(query) for name, query in queries.items() if query is not None}
 
 
 def count_rows(query: Select[Any]) -> int:
@@ -57,4 +57,7 @@ def search(access: Access, text: str, maximum: int) -> Iterator[tuple[search_kin
                 query = kind.select(access, search=text)
             except Invalid:  # the text is not valid in the instance search language
                 continue
-            yield kind, session.scalars(query.limit(maximum)).unique().all()
+            if query is None:
+                continue
+            rows = session.execute(query.limit(maximum)).unique().all()
+            yield kind, [row[0] if len(row) == 1 else row for row in rows]

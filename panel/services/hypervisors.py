@@ -347,3 +347,10 @@ def mark_down(hypervisor: Hypervisor, error: str) -> None:
 def select_by_any_name(text: str) -> Select[str, str, str]:
     condition = or_(contains_text(Hypervisor.name, text), Hypervisor.id == text.lower())
     return select(Hypervisor.id, Hypervisor.name, Hypervisor.status).where(condition).order_by(Hypervisor.name)
+
+
+@platform_search("location", permission="admin:hypervisors:read", position=32)
+def select_locations_by_name(text: str) -> Select[str, str, str]:
+    names = contains_text(HypervisorGroup.display_name, text) | contains_text(HypervisorGroup.name, text)
+    query = select(HypervisorGroup.id, HypervisorGroup.display_name, HypervisorGroup.name)
+    return query.where(names | (HypervisorGroup.id == text.lower())).order_by(HypervisorGroup.display_name)

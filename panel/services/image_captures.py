@@ -14,6 +14,7 @@ from panel.models import Account, Image, ImageCopy, Instance, Storage, Task
 from panel.models.tasks import OPEN_STATUSES
 from panel.services import forges, tasks
 from panel.services.access import Access
+from panel.services.search_kinds import customer_name_search, select_by_name
 from panel.services.state_machine import TASK_RUNNING, make_problem
 
 task_kind("image_capture", "Image capture")
@@ -27,6 +28,12 @@ def listing(account: Access | Account, *, search: str | None = None) -> Select[I
     query = select(Image).where(account.visible_rows(Image), Image.purpose == "user").order_by(Image.id.desc())
     query = query.options(selectinload(Image.downloads))
     return query.where(Image.label.icontains(search, autoescape=True)) if search else query
+
+
+@customer_name_search("image", "images", permission="images.view", position=22)
+def select_own_by_name(access: Access, search: str) -> Select[str, str, str | None]:
+    query = select_by_name(Image, Image.label, Image.distro, search)
+    return query.where(access.visible_rows(Image), Image.purpose == "user")
 
 
 def get(image_id: str, account: Access | Account) -> Image:

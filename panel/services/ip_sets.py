@@ -18,6 +18,7 @@ from panel.models import Account, IpSet, IpSetEntry, SecurityRule
 from panel.services import firewall
 from panel.services.access import Access
 from panel.services.crud import update_fields
+from panel.services.search_kinds import customer_name_search, platform_search, select_by_name
 
 MAX_ENTRIES_PER_SET = 250
 """Entries of a set. Each becomes a rule on the nodes."""
@@ -144,3 +145,13 @@ def remove_entry(ip_set: IpSet, entry_id: str, *, actor: str) -> None:
     session.flush()
     session.expire(ip_set, ["entries"])
     firewall.apply_to_affected(ip_sets=[ip_set.id], actor=actor)
+
+
+@customer_name_search("ip_set", "IP sets", permission="ip_sets.view", position=25)
+def select_own_by_name(access: Access, search: str) -> Select[str, str, str | None]:
+    return select_by_any_name(search).where(visible_condition(IpSet, access))
+
+
+@platform_search("ip_set", permission="admin:ip_sets:read", position=64)
+def select_by_any_name(text: str) -> Select[str, str, str | None]:
+    return select_by_name(IpSet, IpSet.name, IpSet.description, text)

@@ -16,6 +16,7 @@ from panel.models import Account, Hypervisor, Instance, Iso, MediaDownload, Stor
 from panel.services.access import Access
 from panel.services.crud import ensure_unique_name, update_fields
 from panel.services.media import downloads, remote_file
+from panel.services.search_kinds import customer_name_search, platform_search, select_by_name
 
 task_kind("media_delete", "File removal")
 
@@ -165,3 +166,13 @@ def delete(iso: Iso, *, actor: str) -> None:
             )
     session.delete(iso)
     session.flush()
+
+
+@customer_name_search("iso", "ISOs", permission="isos.view", position=23)
+def select_own_by_name(access: Access, search: str) -> Select[str, str, str | None]:
+    return select_by_name(Iso, Iso.name, Iso.filename, search).where(access.visible_rows(Iso))
+
+
+@platform_search("iso", permission="admin:images:read", position=72)
+def select_by_any_name(text: str) -> Select[str, str, str | None]:
+    return select_by_name(Iso, Iso.name, Iso.filename, text)

@@ -9,10 +9,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from sqlalchemy import ColumnElement, Select, SQLColumnExpression
+from sqlalchemy import ColumnElement, Select, SQLColumnExpression, or_, select
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.sql.functions import FunctionElement
+from sqlalchemy.types import NullType
 
 ID_PATTERN = re.compile(r"[0-9a-f-]{8,36}", re.IGNORECASE)
+FIRST_ID, LAST_ID = "00000000-0000-0000-0000-000000000000", "ffffffff-ffff-ffff-ffff-ffffffffffff"
 ADDRESS_PATTERN = re.compile(r"[0-9a-f]*[.:][0-9a-f.:/]*", re.IGNORECASE)
+
+ONLY_ADDRESS_PATTERN = re.compile(r"[0-9]+\.[0-9./]*|[0-9a-f]*:[0-9a-f.:/]*", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -25,8 +31,11 @@ class CustomerKind:
     position: int
     describe: Callable[[Any], tuple[str, str]]
     """Returns a row's name and its details."""
-    select: Callable[..., Select]
-    """Selects rows for an access and, optionally, `search`. May raise Invalid for a text that it cannot search for."""
+    select: Callable[..., Select | None]
+    """Selects rows for an access and, optionally, `search`. May raise Invalid for a text that it cannot search for, or
+    return None when the text cannot name such a row."""
+    is_counted: bool = True
+    """Whether the dashboard counts the rows. `select` is then called without `search`, too."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +68,23 @@ def customer_search(
     return register
 
 
+def customer_name_search(name: str, plural: str, *, permission: str, position: int) -> Callable[[Selector], Selector]:
+    """Register the decorated function, which selects `id`, `name` and `detail` of rows for an access and a text. The
+    kind is found, but not counted."""
+
+    def register(select: Selector) -> Selector:
+        CUSTOMER_KINDS[name] = CustomerKind(
+            name, plural, permission, position, describe_columns, select, is_counted=False
+        )
+        return select
+
+    return register
+
+
+def describe_columns(row: Any) -> tuple[str, str]:
+    return row.name, row.detail or ""
+
+
 def platform_search(name: str, *, permission: str, position: int) -> Callable[[Selector], Selector]:
     """Register the decorated function as what selects this kind for operators."""
 
@@ -78,8 +104,47 @@ def starts_with(column: SQLColumnExpression[Any], text: str) -> ColumnElement[bo
     return column.startswith(text, autoescape=True)
 
 
+class HasPrefix(FunctionElement[Any]):
+    """Whether a text column begins with a text, letter case included. In contrast to LIKE an index serves it: on SQLite
+    each, on PostgreSQL one with `varchar_pattern_ops`."""
+
+    name = "has_prefix"
+    type = NullType()  # SQLAlchemy compares a boolean function with 1 on SQLite, which prevents the index
+    inherit_cache = True
+
+    def __init__(self, column: SQLColumnExpression[Any], text: str):
+        escaped_text = re.sub(r"([\\%_])", r"\\\1", text)
+        super().__init__(column, text, text + "\U0010ffff", escaped_text + "%")
+
+
+@compiles(HasPrefix)
+def compile_prefix(element: HasPrefix, compiler: Any, **options: Any) -> str:
+    column, _, _, pattern = (compiler.process(clause, **options) for clause in element.clauses)
+    return f"({column} LIKE {pattern})"
+
+
+@compiles(HasPrefix, "sqlite")
+def compile_prefix_for_sqlite(element: HasPrefix, compiler: Any, **options: Any) -> str:
+    column, first, end, _ = (compiler.process(clause, **options) for clause in element.clauses)
+    return f"({column} >= {first} AND {column} < {end})"
+
+
+def id_starts_with(column: SQLColumnExpression[Any], text: str) -> ColumnElement[bool]:
+    """Return the condition that an id begins with the text, as a range that the index of the ids serves on every
+    database. `is_id(text)` must be true."""
+    text = text.lower()
+    first, last = (text + bound[len(text) :] for bound in (FIRST_ID, LAST_ID))
+    return column.between(first, last)
+
+
 def contains_text(column: SQLColumnExpression[Any], text: str) -> ColumnElement[bool]:
     return column.icontains(text, autoescape=True)
+
+
+def select_by_name(model: Any, name: Any, detail: Any, text: str) -> Select[str, str, str | None]:
+    """Select `id`, `name` and `detail` of the rows with the text in their name, or with this id."""
+    query = select(model.id, name.label("name"), detail.label("detail"))
+    return query.where(or_(contains_text(name, text), model.id == text.lower())).order_by(name, model.id)
 
 
 def is_id(text: str) -> bool:
@@ -89,6 +154,11 @@ def is_id(text: str) -> bool:
 def is_address(text: str) -> bool:
     """Return whether the text may be the beginning of an IP address."""
     return ADDRESS_PATTERN.fullmatch(text) is not None
+
+
+def is_only_address(text: str) -> bool:
+    """Return whether the text is the beginning of an IP address and hardly part of a name."""
+    return ONLY_ADDRESS_PATTERN.fullmatch(text) is not None
 
 
 def list_networks(text: str) -> list[str]:

@@ -18,6 +18,7 @@ from panel.services import audit, firewall, ip_sets
 from panel.services.access import Access
 from panel.services.crud import update_fields
 from panel.services.ip_sets import visible_condition
+from panel.services.search_kinds import customer_name_search, platform_search, select_by_name
 from panel.services.state_machine import ensure_not_suspended
 
 MAX_GROUPS_PER_INSTANCE, MAX_RULES_PER_GROUP = 10, 50
@@ -301,3 +302,14 @@ def on_instance_removed(instance: Instance) -> None:
         session.delete(member)
     session.flush()
     firewall.apply_to_affected(members_of=[member.group_id for member in members])
+
+
+@customer_name_search("security_group", "security groups", permission="security_groups.view", position=24)
+def select_own_by_name(access: Access, search: str) -> Select[str, str, str | None]:
+    query = select_by_any_name(search)
+    return query.where(visible_condition(SecurityGroup, access))
+
+
+@platform_search("security_group", permission="admin:security_groups:read", position=62)
+def select_by_any_name(text: str) -> Select[str, str, str | None]:
+    return select_by_name(SecurityGroup, SecurityGroup.name, SecurityGroup.description, text)

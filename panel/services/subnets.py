@@ -14,7 +14,14 @@ from panel.core.messages import message
 from panel.models import Address, Hypervisor, HypervisorGroup, Instance, Interface, Subnet
 from panel.services import ipv6_prefixes
 from panel.services.crud import ensure_unique_name, get_or_404, update_fields
-from panel.services.search_kinds import contains_text, is_address, list_networks, platform_search, starts_with
+from panel.services.search_kinds import (
+    HasPrefix,
+    contains_text,
+    is_address,
+    list_networks,
+    platform_search,
+    starts_with,
+)
 
 MAX_IPV4_ADDRESSES = 65536
 """Maximum size of an IPv4 subnet, because each of its addresses has a row."""
@@ -270,6 +277,6 @@ def select_by_address(text: str) -> Select[str, str, str | None] | None:
     """Select the subnet's id, the address, and the instance that has it."""
     if not is_address(text):
         return None
-    query = select(Address.subnet_id, Address.ip, Instance.display_name).where(starts_with(Address.ip, text.lower()))
+    query = select(Address.subnet_id, Address.ip, Instance.display_name).where(HasPrefix(Address.ip, text.lower()))
     query = query.outerjoin(Interface, Interface.id == Address.interface_id)
     return query.outerjoin(Instance, Instance.id == Interface.instance_id).order_by(Address.ip)

@@ -14,7 +14,7 @@ from panel.models import Account, Task
 from panel.models.tasks import OPEN_STATUSES
 from panel.services import audit
 from panel.services.access import Access
-from panel.services.search_kinds import is_id, platform_search, starts_with
+from panel.services.search_kinds import customer_name_search, id_starts_with, is_id, platform_search
 
 MARKED_FAILED_MESSAGE = message("An operator marked it as failed.")
 
@@ -50,6 +50,16 @@ def listing(
 
 def select_visible(account: Access | Account | None) -> Select[Task]:
     return select(Task).where(account.visible_rows(Task)) if account else select(Task)
+
+
+def select_by_ids(ids: Sequence[str], account: Access | Account | None) -> Select[Task]:
+    return select_visible(account).where(Task.id.in_(ids)).order_by(Task.id)
+
+
+def select_open_of_resources(resource_ids: Sequence[str], account: Access | Account | None) -> Select[Task]:
+    """Select the tasks of these resources that have not ended."""
+    query = select_visible(account).where(Task.resource_id.in_(resource_ids), Task.status.in_(OPEN_STATUSES))
+    return query.order_by(Task.id)
 
 
 @cache
@@ -120,5 +130,14 @@ def select_by_id(text: str) -> Select[str, str, str] | None:
     """Select by the id or its beginning."""
     if not is_id(text):
         return None
-    query = select(Task.id, Task.kind, Task.resource_name).where(starts_with(Task.id, text.lower()))
+    query = select(Task.id, Task.kind, Task.resource_name).where(id_starts_with(Task.id, text))
     return query.order_by(Task.id.desc())
+
+
+@customer_name_search("task", "tasks", permission="instances.view", position=80)
+def select_own_by_id(access: Access, search: str) -> Select[str, str, str] | None:
+    """Select the account's tasks by the id or its beginning."""
+    if not is_id(search):
+        return None
+    query = select(Task.id, Task.kind.label("name"), Task.resource_name.label("detail"))
+    return query.where(access.visible_rows(Task), id_starts_with(Task.id, search)).order_by(Task.id.desc())

@@ -12,6 +12,7 @@ from panel.core.messages import get_message, message
 from panel.models import Account, UserScript
 from panel.schemas import cloudcfg
 from panel.services.access import Access
+from panel.services.search_kinds import customer_name_search, select_by_name
 
 
 def listing(account: Access | Account | None = None, *, search: str | None = None) -> Select[UserScript]:
@@ -86,3 +87,9 @@ def ensure_valid(script: UserScript) -> None:
 
 def delete(script: UserScript) -> None:
     session.delete(script)
+
+
+@customer_name_search("user_script", "user scripts", permission="user_scripts.view", position=31)
+def select_own_by_name(access: Access, search: str) -> Select[str, str, str | None]:
+    query = select_by_name(UserScript, UserScript.name, UserScript.type, search)
+    return query.where(access.visible_rows(UserScript))

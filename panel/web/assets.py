@@ -18,12 +18,14 @@ STATIC_FOLDER = ROOT / "static"
 PANEL_FILES = (
     "app.css",
     "app.js",
+    "favicon.svg",
+    "lists.js",
     "live.js",
+    "palette.js",
     "passkeys.js",
-    "theme.js",
     "reference.css",
     "reference.js",
-    "favicon.svg",
+    "theme.js",
 )
 SERVED_PREFIXES = (*PANEL_FILES, "metrics.css", "metrics.js", "consoles/", "vendor/")
 

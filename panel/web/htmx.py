@@ -15,6 +15,8 @@ from werkzeug.exceptions import HTTPException
 from panel.core import jobs
 from panel.core.db import session
 from panel.core.errors import ConfirmationRequired, Problem
+from panel.web import list_csv
+from panel.web.paging import is_csv_requested
 from panel.web.translation import gettext as _
 from panel.web.translation import lazy_gettext, translate
 
@@ -54,6 +56,8 @@ def flash_message(message, level=None):
 
 def render(template, block=None, *, status=200, **context):
     """Return the full page, or for a partial request only the block, together with pending messages."""
+    if block == "rows" and is_csv_requested():
+        return list_csv.build_list_csv(render_block(template, block, **context))
     if block and is_partial():
         answer = make_response(render_block(template, block, **context) + render_toasts(), swallow_4xx(status))
     else:

@@ -30,6 +30,8 @@ class NavigationEntry:
     """The place within the group, from low to high. Positions have gaps for later entries."""
     is_billed: bool = False
     """Whether the page needs billing to be on, or an unbilled account (BIL-10)."""
+    shortcut: str = ""
+    """The letter that opens the page after `g`."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +57,9 @@ class SearchResults:
     state_of: Callable | None = None
     """Returns the word and the label of a row's state (`ui.state`), in customers' search."""
     label_of: Callable = str
-    """Returns the label of a row from its name, in the operator area."""
+    """Returns the label of a row from its name."""
+    find_actions: Callable | None = None
+    """Returns {id: actions} of the rows with these ids: what the viewer may do with them now."""
 
 
 class AreaPageRegistry:

@@ -1,14 +1,20 @@
 """Pages of lists: `ui.pagination` shows their position to people, `api.paging` to programs."""
 
+from collections.abc import Mapping
+from typing import Any
+
 from flask import request, url_for
 from flask import session as cookie
 from sqlalchemy import bindparam, func
+from sqlalchemy.orm import InstrumentedAttribute
 
 from panel.core.db import session
 from panel.web import large_totals
 
 PAGE_SIZES = (25, 50, 100)
 MAX_PAGE_NUMBER = 10**6
+MAX_CSV_ROWS = 1000
+ORDER_PARAMETER = "sort_by"
 
 
 class Page:
@@ -16,16 +22,36 @@ class Page:
 
     Selects of columns may have the execution option `has_plain_rows`: their rows are not passed through the ORM.
 
-    Without a number, the page that a request for an HTML page asks for, or the last one when there are fewer.
+    Without a number, the page that a request for an HTML page asks for, or the last one when there are fewer. For a
+    CSV export it is the first rows of the list.
+
+    `orders` are the columns by which people may sort, by their names in the address. Each needs an index.
     """
 
-    def __init__(self, query, number=None, per_page=None):
+    orders: Mapping[str, InstrumentedAttribute[Any]] = {}
+    order, is_descending = "", False
+
+    def __init__(self, query, number=None, per_page=None, orders=None):
+        if number is None and is_csv_requested():
+            number, per_page = 1, MAX_CSV_ROWS
         self.number = number or parse_page_number(request.args.get("page"))
         self.per_page = per_page or parse_requested_page_size()
+        if orders:
+            query = self._sort(query, orders, request.args.get(ORDER_PARAMETER, ""))
         self.rows, self.total = self._load(query)
         if number is None and self.number > self.last:
             self.number = self.last
             self.rows, self.total = self._load(query)
+
+    def _sort(self, query, orders, requested):
+        """Return the query in the requested order, if it is one of `orders`. A minus before the name reverses it."""
+        self.orders = orders
+        name = requested.removeprefix("-")
+        if name not in orders:
+            return query
+        self.order, self.is_descending = name, requested.startswith("-")
+        columns = dict.fromkeys((orders[name], orders[name].class_.id))
+        return query.order_by(None).order_by(*(c.desc() if self.is_descending else c.asc() for c in columns))
 
     def _load(self, query):
         """Return rows and total. One query, two for a page beyond the end.
@@ -91,6 +117,18 @@ class Page:
         return url_for(
             request.endpoint, **(request.view_args or {}), **filters, page=number, per_page=per_page or self.per_page
         )
+
+    def build_order_url(self, order):
+        """Return the URL of the first page of the same list, with its filters, sorted by this column. A second click
+        reverses the order."""
+        filters = {name: value for name, value in request.args.items() if name not in ("page", ORDER_PARAMETER)}
+        is_reversed = order == self.order and not self.is_descending
+        filters[ORDER_PARAMETER] = f"-{order}" if is_reversed else order
+        return url_for(request.endpoint, **(request.view_args or {}), **filters)
+
+
+def is_csv_requested():
+    return request.args.get("format") == "csv"
 
 
 def parse_page_number(text):

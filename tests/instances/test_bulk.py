@@ -1,10 +1,14 @@
 """Tags, and bulk actions: one result for each instance; a refusal does not block the others (OP-12)."""
 
+import re
+from html import unescape
+
 import pytest
 
 from panel.core.db import generate_id, session
 from panel.models import AuditEntry
 from panel.services import instances
+from tests.support.html_pages import PARTIAL_HEADERS
 
 BULK_PATHS = (("owner", "/api/instances/bulk"), ("admin", "/api/v1/instances/bulk"))
 
@@ -237,6 +241,22 @@ def test_bulk_destroy_requires_typed_count(browser_as, running_instances, run_ta
     page = browser.get(path).text
     assert ">m2<" in page
     assert ">m1<" not in page
+
+
+def test_bulk_panel_follows_tasks_to_their_end(browser_as, running_instances, run_tasks):
+    form = {"ids": list_ids(*running_instances), "action": "restart"}
+    panel = browser_as("owner").post("/instances/bulk", data=form, headers=PARTIAL_HEADERS)
+    assert panel.headers["HX-Trigger"] == "changed"
+    assert "Restart requested for 3 instances." in panel.text
+    assert "0 of 3 finished" in panel.text
+    url = unescape(re.search('hx-get="(/tasks/follow[^"]*)"', panel.text)[1])
+    assert "m0" not in browser_as("outsider").get(url).text
+    run_tasks()
+    answer = browser_as("owner").get(url)
+    assert "3 of 3 finished" in answer.text
+    assert "hx-get" not in answer.text
+    assert browser_as("admin").get(f"/admin{url}").text.count("<li") == 3
+    assert browser_as("owner").get("/tasks/follow?ids=nothing.0199").text.count("<li") == 0
 
 
 @pytest.mark.parametrize(("caller", "path"), [("owner", "/instances"), ("admin", "/admin/instances")])

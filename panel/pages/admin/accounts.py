@@ -7,6 +7,7 @@ from flask import Blueprint, request, url_for
 from panel.auth import login
 from panel.auth.browser_session import ensure_permission, get_current_account, require_page_permission
 from panel.core.errors import Invalid
+from panel.models import Account
 from panel.schemas.accounts import AccountIn, AccountPatch, Promotion, Suspension
 from panel.schemas.base import Name
 from panel.schemas.constants import ACCOUNT_LIMITS
@@ -20,7 +21,13 @@ from panel.web.translation import lazy_gettext, translate
 
 bp = Blueprint("admin_accounts", __name__, url_prefix="/admin/customers")
 NAVIGATION = NavigationEntry(
-    "customers", "Customers", "admin_accounts.index", icon="users", permission="admin:accounts:read", position=30
+    "customers",
+    "Customers",
+    "admin_accounts.index",
+    icon="users",
+    permission="admin:accounts:read",
+    position=30,
+    shortcut="c",
 )
 SEARCH_RESULTS = (
     SearchResults(
@@ -50,13 +57,16 @@ class AccountSettingsForm(AccountPatch):
     last_name = Name(minimum=0, maximum=100, load_default="")
 
 
+ORDERS = {"last_sign_in": Account.last_login_at, "created": Account.id}
+
+
 @bp.get("")
 @require_page_permission(READ_PERMISSION)
 def index():
     kind = request.args.get("kind") if request.args.get("kind") in accounts.ACCOUNT_KINDS else None
     suspended = {"yes": True, "no": False}.get(request.args.get("suspended"))
     query = accounts.listing(request.args.get("search", "")[:255], kind=kind, suspended=suspended)
-    page = Page(accounts.with_details(query))
+    page = Page(accounts.with_details(query), orders=ORDERS)
     return render(
         "admin/accounts/index.html", "rows", page=page, roles=dict((role[:2]) for role in OPERATOR_ROLE_OPTIONS)
     )

@@ -9,7 +9,7 @@ from panel.pages.admin.destination_kinds import DESTINATION_KINDS, get_kind
 from panel.services import backup_destinations, hypervisors
 from panel.web.audit_view import audit_label
 from panel.web.htmx import build_action_response, flash_message, redirect_to, render
-from panel.web.page_registry import NavigationEntry
+from panel.web.page_registry import NavigationEntry, SearchResults
 from panel.web.paging import Page
 from panel.web.translation import gettext as _
 from panel.web.translation import lazy_gettext, translate
@@ -23,6 +23,14 @@ NAVIGATION = NavigationEntry(
     icon="device-floppy",
     permission="admin:hypervisors:read",
     position=70,
+)
+SEARCH_RESULTS = (
+    SearchResults(
+        "backup_destination",
+        "Backup destinations",
+        icon="device-floppy",
+        url=lambda row_id: url_for("admin_backup_destinations.show", destination_id=row_id),
+    ),
 )
 READ_PERMISSION, WRITE_PERMISSION = "admin:hypervisors:read", "admin:hypervisors:write"
 TYPED_FIELDS = ("name", "bandwidth_limit", "copy_to_id", "copy_retention_days")

@@ -7,7 +7,7 @@ from flask import Blueprint, request, url_for
 from panel.auth.browser_session import require_page_permission
 from panel.core.db import session
 from panel.core.errors import Invalid
-from panel.models import Instance
+from panel.models import BackupPolicy, Instance
 from panel.schemas.accounts import Email
 from panel.schemas.backup_policies import DEFAULTS, AdminBackupPolicyIn, BackupPolicyPatch
 from panel.schemas.base import In, Text
@@ -16,7 +16,7 @@ from panel.services.search_kinds import is_id
 from panel.web.audit_view import audit_label
 from panel.web.forms import Form
 from panel.web.htmx import build_action_response, flash_message, redirect_to, render
-from panel.web.page_registry import NavigationEntry
+from panel.web.page_registry import NavigationEntry, SearchResults
 from panel.web.paging import Page
 from panel.web.translation import gettext as _
 from panel.web.translation import lazy_gettext
@@ -29,6 +29,14 @@ NAVIGATION = NavigationEntry(
     icon="calendar",
     permission="admin:instances:read",
     position=26,
+)
+SEARCH_RESULTS = (
+    SearchResults(
+        "backup_policy",
+        "Backup policies",
+        icon="calendar",
+        url=lambda row_id: url_for("admin_backup_policies.show", policy_id=row_id),
+    ),
 )
 READ_PERMISSION, WRITE_PERMISSION = "admin:instances:read", "admin:instances:write"
 SUGGESTED_RETENTION_COUNT = 7
@@ -69,12 +77,15 @@ class AttachmentForm(In):
     instance = Text(required=True, minimum=1)
 
 
+ORDERS = {"name": BackupPolicy.name}
+
+
 @bp.get("")
 @require_page_permission(READ_PERMISSION)
 def index():
     search, scope = request.args.get("search", "")[:255], request.args.get("scope")
     is_platform = {"platform": True, "customers": False}.get(scope)
-    page = Page(backup_policies.listing(search=search, is_platform=is_platform))
+    page = Page(backup_policies.listing(search=search, is_platform=is_platform), orders=ORDERS)
     counts = backup_policies.count_instances(page)
     filtered = bool(search) or is_platform is not None
     return render("admin/backup_policies/index.html", "rows", page=page, counts=counts, filtered=filtered)

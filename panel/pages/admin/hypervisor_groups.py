@@ -11,7 +11,7 @@ from panel.schemas.hypervisors import HypervisorGroupIn, HypervisorGroupPatch
 from panel.services import backup_policies, catalog, hypervisors
 from panel.web.forms import Form
 from panel.web.htmx import build_action_response, flash_message, redirect_to, render
-from panel.web.page_registry import NavigationEntry
+from panel.web.page_registry import NavigationEntry, SearchResults
 from panel.web.paging import Page
 from panel.web.translation import gettext as _
 from panel.web.translation import lazy_gettext
@@ -24,6 +24,14 @@ NAVIGATION = NavigationEntry(
     icon="map-pin",
     permission="admin:hypervisors:read",
     position=30,
+)
+SEARCH_RESULTS = (
+    SearchResults(
+        "location",
+        "Locations",
+        icon="map-pin",
+        url=lambda row_id: url_for("admin_hypervisor_groups.edit", group_id=row_id),
+    ),
 )
 READ_PERMISSION, WRITE_PERMISSION = "admin:hypervisors:read", "admin:hypervisors:write"
 GROUP_SWITCHES = {

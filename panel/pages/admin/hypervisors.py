@@ -29,6 +29,7 @@ NAVIGATION = NavigationEntry(
     icon="server-2",
     permission="admin:hypervisors:read",
     position=10,
+    shortcut="h",
 )
 SEARCH_RESULTS = (
     SearchResults(
@@ -60,6 +61,7 @@ SWITCH_MESSAGES = {
     ("deploy_enabled", "off"): lambda name: _("New placements on %(name)s disabled.", name=name),
     ("deploy_enabled", "on"): lambda name: _("New placements on %(name)s enabled.", name=name),
 }
+ORDERS = {"name": Hypervisor.name}
 
 
 @bp.get("")
@@ -69,7 +71,7 @@ def index():
     filters = {"search": request.args.get("search", "")[:255], "group_id": group}
     filters["status"] = status if status in HYPERVISOR_STATUSES else None
     query = hypervisors.with_allocation(hypervisors.listing(**filters))
-    page = Page(query.options(selectinload(Hypervisor.storages)))
+    page = Page(query.options(selectinload(Hypervisor.storages)), orders=ORDERS)
     context = {
         "condition": hypervisors.get_condition,
         "groups": list_group_options(),

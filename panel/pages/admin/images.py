@@ -3,6 +3,7 @@
 from flask import Blueprint, request, url_for
 
 from panel.auth.browser_session import get_current_actor, require_page_permission
+from panel.models import Image
 from panel.pages.admin import labels
 from panel.schemas.constants import IMAGE_PURPOSES
 from panel.schemas.images import ImagePatch
@@ -21,6 +22,7 @@ SEARCH_RESULTS = (
     SearchResults("image", "Images", icon="copy", url=lambda row_id: url_for("admin_images.edit", image_id=row_id)),
 )
 READ_PERMISSION, WRITE_PERMISSION = "admin:images:read", "admin:images:write"
+ORDERS = {"added": Image.id}
 
 
 @bp.get("")
@@ -31,7 +33,7 @@ def index():
         "search": request.args.get("search", "")[:255],
         "purpose": purpose if purpose in IMAGE_PURPOSES else None,
     }
-    page = Page(catalog.select_images(**filters))
+    page = Page(catalog.select_images(**filters), orders=ORDERS)
     return render(
         "admin/images/index.html",
         "rows",

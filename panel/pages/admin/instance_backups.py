@@ -10,6 +10,7 @@ from panel.core.db import session
 from panel.core.errors import Invalid, NotFound, Problem
 from panel.models import InstanceBackup
 from panel.pages.admin import labels
+from panel.pages.shared import followed_tasks
 from panel.schemas.instance_backups import AdminInstanceBackupQuery, BackupIdsIn
 from panel.services import (
     backup_coverage,
@@ -27,10 +28,10 @@ from panel.web.bulk_forms import is_confirmed
 from panel.web.forms import flatten_errors
 from panel.web.htmx import build_action_response, flash_message, is_partial, redirect_to, render
 from panel.web.instance_search_form import search_or_empty
-from panel.web.page_registry import NavigationEntry
+from panel.web.page_registry import NavigationEntry, SearchResults
 from panel.web.paging import Page
 from panel.web.translation import gettext as _
-from panel.web.translation import lazy_gettext
+from panel.web.translation import lazy_gettext, ngettext
 from panel.workflows import backup_deletion, backup_reconciliation
 
 bp = Blueprint("admin_instance_backups", __name__, url_prefix="/admin/backups")
@@ -41,6 +42,12 @@ NAVIGATION = NavigationEntry(
     icon="archive",
     permission="admin:instances:read",
     position=25,
+    shortcut="b",
+)
+SEARCH_RESULTS = (
+    SearchResults(
+        "backup", "Backups", icon="archive", url=lambda row_id: url_for("admin_instance_backups.show", backup_id=row_id)
+    ),
 )
 READ_PERMISSION, WRITE_PERMISSION = "admin:instances:read", "admin:instances:write"
 ORDERS = {
@@ -217,7 +224,7 @@ def bulk():
         return render_results(action, results, count_results(results), names)
     if not is_confirmed(ids, request.form):
         context = {"backups": backups.values(), "count": len(set(ids)), "typed": request.form.get("typed")}
-        return render("admin/instance_backups/bulk_delete.html", **context)
+        return render("admin/instance_backups/bulk_delete.html", "panel", **context)
     answer = backup_deletion.delete_all(ids, backups, actor=get_current_actor(), is_missing_refused=True)[0]
     return render_results(action, answer["results"], answer, names)
 
@@ -245,9 +252,31 @@ def set_protected(backup, protected):
     return {"id": backup.id, "success": True, "message": text}
 
 
+BULK_LABELS = {
+    "protect": lazy_gettext("Protect backups"),
+    "unprotect": lazy_gettext("Remove protection"),
+    "delete": lazy_gettext("Delete backups"),
+}
+
+
 def render_results(action, results, counts, names):
-    context = {"action": action, "results": results, "counts": counts, "names": names}
-    return render("admin/instance_backups/results.html", **context)
+    count = counts["queued"]
+    if action == "delete":
+        done = ngettext("Deletion requested for %(num)s backup.", "Deletion requested for %(num)s backups.", count)
+    else:
+        done = ngettext("Done for %(num)s backup.", "Done for %(num)s backups.", count)
+    summary = f"{done} {followed_tasks.describe_refused(counts['refused'])}".rstrip()
+    context = {
+        "missing_message": _("These backups no longer exist."),
+        "label": BULK_LABELS[action],
+        "summary": summary,
+        "results": results,
+        "result_names": names,
+    }
+    started = [row["id"] for row in results if row["success"] and action == "delete"]
+    return followed_tasks.render_results(
+        "admin/instance_backups/results.html", **context, **followed_tasks.follow(started)
+    )
 
 
 def instance_tab_url(instance_id):

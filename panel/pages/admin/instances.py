@@ -7,9 +7,10 @@ from sqlalchemy.orm import contains_eager
 from panel.auth.browser_session import get_current_actor, require_page_permission
 from panel.core.db import session
 from panel.core.errors import Conflict, Invalid
-from panel.models import Hypervisor, Plan
+from panel.models import Hypervisor, Instance, Plan
 from panel.pages.admin import labels
 from panel.pages.shared.instances import register
+from panel.pages.shared.instances.row_actions import find_search_actions, list_row_actions
 from panel.schemas.base import Text
 from panel.schemas.constants import INSTANCE_STATES
 from panel.schemas.instances import AdminInstanceOut, InstanceIn
@@ -27,11 +28,21 @@ from panel.workflows import deploy_dispatch
 
 bp = Blueprint("admin_instances", __name__, url_prefix="/admin/instances")
 NAVIGATION = NavigationEntry(
-    "customers", "Instances", "admin_instances.index", icon="server", permission="admin:instances:read", position=10
+    "customers",
+    "Instances",
+    "admin_instances.index",
+    icon="server",
+    permission="admin:instances:read",
+    position=10,
+    shortcut="i",
 )
 SEARCH_RESULTS = (
     SearchResults(
-        "instance", "Instances", icon="server", url=lambda row_id: url_for("admin_instances.show", instance_id=row_id)
+        "instance",
+        "Instances",
+        icon="server",
+        url=lambda row_id: url_for("admin_instances.show", instance_id=row_id),
+        find_actions=find_search_actions,
     ),
 )
 register(bp, is_operator_area=True)
@@ -54,6 +65,9 @@ class OrderForm(InstanceIn):
     password = Text(maximum=128, minimum=8, load_default=None)
 
 
+ORDERS = {"name": Instance.display_name, "age": Instance.id}
+
+
 @bp.get("")
 @require_page_permission(READ_PERMISSION)
 def index():
@@ -61,8 +75,9 @@ def index():
     filters = {"search": request.args.get("search", "")[:255], "hypervisor_id": request.args.get("node")}
     filters["state"] = state if state in INSTANCE_STATES else None
     query, search_error = search_or_empty(**filters)
-    page = Page(query)
+    page = Page(query, orders=ORDERS)
     common = {"sparks": metrics.get_sparklines(page.rows), "spark": charts.build_sparkline}
+    common["row_actions"] = list_row_actions
     common |= {"search_error": search_error, "actions": OPERATOR_BULK_BUTTONS}
     context = common | {
         "filtered": any(filters.values()),

@@ -3,12 +3,13 @@
 from flask import Blueprint, request, url_for
 
 from panel.auth.browser_session import get_current_actor, require_page_permission
+from panel.models import Iso
 from panel.schemas.isos import AdminIsoIn, IsoPatch
 from panel.services import isos
 from panel.services.media import downloads
 from panel.web.forms import Form
 from panel.web.htmx import build_action_response, flash_message, redirect_to, render
-from panel.web.page_registry import NavigationEntry
+from panel.web.page_registry import NavigationEntry, SearchResults
 from panel.web.paging import Page
 from panel.web.translation import gettext as _
 
@@ -16,14 +17,18 @@ bp = Blueprint("admin_isos", __name__, url_prefix="/admin/isos")
 NAVIGATION = NavigationEntry(
     "catalog", "ISOs", "admin_isos.index", icon="disc", permission="admin:images:read", position=50
 )
+SEARCH_RESULTS = (
+    SearchResults("iso", "ISOs", icon="disc", url=lambda row_id: url_for("admin_isos.show", iso_id=row_id)),
+)
 READ_PERMISSION, WRITE_PERMISSION = "admin:images:read", "admin:images:write"
+ORDERS = {"name": Iso.name}
 
 
 @bp.get("")
 @require_page_permission(READ_PERMISSION)
 def index():
     search = request.args.get("search", "")[:255]
-    page = Page(isos.listing(search=search))
+    page = Page(isos.listing(search=search), orders=ORDERS)
     return render("admin/isos/index.html", "rows", page=page, filtered=bool(search))
 
 

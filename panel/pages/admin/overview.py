@@ -33,7 +33,7 @@ from panel.web.translation import ngettext, translate
 
 bp = Blueprint("admin", __name__, url_prefix="/admin")
 NAVIGATION = NavigationEntry(
-    "", "Overview", "admin.show", icon="layout-dashboard", permission="admin:system:read", position=10
+    "", "Overview", "admin.show", icon="layout-dashboard", permission="admin:system:read", position=10, shortcut="o"
 )
 SEVERITY_LEVELS = ("danger", "warning", "info")
 MAX_NAMED_ITEMS = 8

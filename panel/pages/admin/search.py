@@ -13,8 +13,8 @@ from panel.web.translation import lazy_gettext
 bp = Blueprint("admin_search", __name__, url_prefix="/admin/search")
 MAX_RESULTS_PER_KIND = 6
 SEARCH_HINT = lazy_gettext(
-    "The search covers customers, instances (name, ID, IP address, host name, owner), hypervisors, tasks by ID, "
-    "subnets, addresses, images and plans."
+    "The search covers customers, instances (name, ID, IP address, host name, owner), micro VMs, volumes, backups, "
+    "locations, hypervisors, tasks by ID, networks, images and plans."
 )
 
 
@@ -30,10 +30,17 @@ def show():
 def build_search_groups(query):
     for kind, rows in platform_search.search(query, MAX_RESULTS_PER_KIND, has_permission) if query else ():
         result_type = get_operator_pages().search_results[kind]
+        actions = result_type.find_actions([row[0] for row in rows]) if result_type.find_actions else {}
         yield (
             _(result_type.label),
             [
-                (result_type.icon, result_type.label_of(label), details or "", result_type.url(row_id))
+                (
+                    result_type.icon,
+                    result_type.label_of(label),
+                    details or "",
+                    result_type.url(row_id),
+                    actions.get(row_id),
+                )
                 for row_id, label, details in rows
             ],
         )

@@ -5,6 +5,7 @@ from flask import Blueprint, request, url_for
 from panel.auth.browser_session import require_page_permission
 from panel.core.db import session
 from panel.core.errors import Invalid
+from panel.models import Subnet
 from panel.pages.admin import labels
 from panel.schemas.constants import ADDRESS_USES
 from panel.schemas.subnets import AddressPatch, SubnetIn, SubnetPatch
@@ -36,13 +37,14 @@ SUBNET_KIND_OPTIONS = (
     ("private", lazy_gettext("Private IPv4 addresses")),
     ("routed", lazy_gettext("Routed IPv6 prefixes")),
 )
+ORDERS = {"name": Subnet.name}
 
 
 @bp.get("")
 @require_page_permission(READ_PERMISSION)
 def index():
     search = request.args.get("search", "")[:255]
-    page = Page(subnets.with_statistics(subnets.listing(search)))
+    page = Page(subnets.with_statistics(subnets.listing(search)), orders=ORDERS)
     return render("admin/subnets/index.html", "rows", page=page, search=search)
 
 

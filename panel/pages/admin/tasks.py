@@ -9,7 +9,8 @@ from panel.auth.browser_session import require_page_permission
 from panel.core import clock
 from panel.core.db import session
 from panel.core.task_kinds import task_label
-from panel.models import Account, Hypervisor, Instance
+from panel.models import Account, Hypervisor, Instance, Task
+from panel.pages.shared import followed_tasks
 from panel.services import failed_jobs, hypervisors, tasks
 from panel.web.htmx import build_action_response, render
 from panel.web.page_registry import NavigationEntry, SearchResults
@@ -19,7 +20,13 @@ from panel.web.translation import lazy_gettext
 
 bp = Blueprint("admin_tasks", __name__, url_prefix="/admin/tasks")
 NAVIGATION = NavigationEntry(
-    "customers", "Tasks", "admin_tasks.index", icon="list-check", permission="admin:tasks:read", position=80
+    "customers",
+    "Tasks",
+    "admin_tasks.index",
+    icon="list-check",
+    permission="admin:tasks:read",
+    position=80,
+    shortcut="t",
 )
 SEARCH_RESULTS = (
     SearchResults(
@@ -46,6 +53,8 @@ SINCE_OPTIONS = {
     "week": (timedelta(days=7), lazy_gettext("Last week")),
     "ever": (None, lazy_gettext("All time")),
 }
+ORDERS = {"started": Task.id}
+followed_tasks.VIEWS.register(bp, is_operator_area=True)
 
 
 @bp.get("")
@@ -54,7 +63,7 @@ def index():
     filters = {"status": request.args.get("status"), "search": request.args.get("search", "")[:255]}
     filters["status"] = filters["status"] if filters["status"] in STATUS_FILTERS else None
     filters |= {"kind": request.args.get("kind"), "hypervisor_id": request.args.get("node")}
-    page = Page(tasks.listing(**filters))
+    page = Page(tasks.listing(**filters), orders=ORDERS)
     context = {"chosen_status": filters["status"], "filtered": any(filters.values()), "filters": STATUS_FILTERS.items()}
     context |= {"kinds": tasks.list_kinds, "hosts": lambda: session.execute(hypervisors.select_names()).all()}
     return render("admin/tasks/index.html", "rows", page=page, nodes=map_hypervisor_names(page.rows), **context)

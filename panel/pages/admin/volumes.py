@@ -4,22 +4,35 @@ from flask import Blueprint, request, url_for
 
 from panel.auth.browser_session import get_current_actor, require_page_permission
 from panel.core.db import session
+from panel.models import Volume
 from panel.pages.shared.backups import find_volume_backup_errors
 from panel.schemas.volumes import AdminVolumeBackupIn
 from panel.services import backup_destinations, volume_backups, volumes
 from panel.web.audit_view import audit_label
 from panel.web.forms import Form
 from panel.web.htmx import build_action_response, flash_message, redirect_to, render
-from panel.web.page_registry import NavigationEntry
+from panel.web.page_registry import NavigationEntry, SearchResults
 from panel.web.paging import Page
 from panel.web.translation import gettext as _
 from panel.workflows import backup_deletion
 
 bp = Blueprint("admin_volumes", __name__, url_prefix="/admin/volumes")
 NAVIGATION = NavigationEntry(
-    "customers", "Volumes", "admin_volumes.index", icon="database", permission="admin:volumes:read", position=20
+    "customers",
+    "Volumes",
+    "admin_volumes.index",
+    icon="database",
+    permission="admin:volumes:read",
+    position=20,
+    shortcut="v",
+)
+SEARCH_RESULTS = (
+    SearchResults(
+        "volume", "Volumes", icon="database", url=lambda row_id: url_for("admin_volumes.show", volume_id=row_id)
+    ),
 )
 READ_PERMISSION, WRITE_PERMISSION = "admin:volumes:read", "admin:volumes:write"
+ORDERS = {"name": Volume.name}
 
 
 @bp.get("")
@@ -29,7 +42,7 @@ def index():
     return render(
         "admin/volumes/index.html",
         "rows",
-        page=Page(volumes.listing(search=search, deleting=True)),
+        page=Page(volumes.listing(search=search, deleting=True), orders=ORDERS),
         filtered=bool(search),
     )
 

@@ -5,11 +5,12 @@ from flask import Blueprint, url_for
 from panel.auth.browser_session import get_current_access, require_page_permission
 from panel.core.db import session
 from panel.core.formatting import localize_number
+from panel.models import AlertRule
 from panel.schemas.alert_rules import METRIC_UNITS, AlertRuleIn, AlertRulePatch
 from panel.services import alert_rules, notification_channels
 from panel.web.forms import Form
 from panel.web.htmx import build_action_response, flash_message, redirect_to, render
-from panel.web.page_registry import NavigationEntry, PaletteAction
+from panel.web.page_registry import NavigationEntry, PaletteAction, SearchResults
 from panel.web.paging import Page
 from panel.web.translation import get_request_language, lazy_gettext
 from panel.web.translation import gettext as _
@@ -20,6 +21,11 @@ NAVIGATION = NavigationEntry(
 )
 PALETTE_ACTIONS = (
     PaletteAction("Add alert rule", "alert_rules.new", icon="plus", permission="monitoring.manage", position=111),
+)
+SEARCH_RESULTS = (
+    SearchResults(
+        "alert_rule", "Alerts", icon="bell", url=lambda row: url_for("alert_rules.show", alert_rule_id=row.id)
+    ),
 )
 
 METRIC_LABELS = {
@@ -79,10 +85,13 @@ def get_rule(alert_rule_id):
     return alert_rules.get(alert_rule_id, get_current_access())
 
 
+ORDERS = {"name": AlertRule.name}
+
+
 @bp.get("")
 @require_page_permission("monitoring.view")
 def index():
-    page = Page(alert_rules.listing(get_current_access()))
+    page = Page(alert_rules.listing(get_current_access()), orders=ORDERS)
     names = alert_rules.map_resource_names(page.rows)
     context = {"page": page, "names": names, "describe_condition": describe_condition}
     return render("customer/alert_rules/index.html", "rows", **context)

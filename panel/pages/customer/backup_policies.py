@@ -5,13 +5,14 @@ from flask import Blueprint, request, url_for
 from panel.auth.browser_session import get_current_access, has_permission, require_page_permission
 from panel.core import clock
 from panel.core.db import session
+from panel.models import BackupPolicy
 from panel.schemas.backup_policies import DEFAULTS, KEEP_RULES, BackupPolicyIn, BackupPolicyPatch, build_fields
 from panel.schemas.base import In, Name
 from panel.services import accounts, backup_policies, instances
 from panel.web.audit_view import audit_label
 from panel.web.forms import Form
 from panel.web.htmx import build_action_response, flash_message, is_partial, redirect_to, render
-from panel.web.page_registry import NavigationEntry, PaletteAction
+from panel.web.page_registry import NavigationEntry, PaletteAction, SearchResults
 from panel.web.paging import Page
 from panel.web.translation import gettext as _
 from panel.web.translation import lazy_gettext
@@ -28,6 +29,14 @@ NAVIGATION = NavigationEntry(
 PALETTE_ACTIONS = (
     PaletteAction(
         "Create backup policy", "backup_policies.new", icon="plus", permission="backup_policies.manage", position=80
+    ),
+)
+SEARCH_RESULTS = (
+    SearchResults(
+        "backup_policy",
+        "Backup policies",
+        icon="calendar",
+        url=lambda row: url_for("backup_policies.show", policy_id=row.id),
     ),
 )
 VIEW_PERMISSION, MANAGE_PERMISSION, DELETE_PERMISSION = (
@@ -87,11 +96,14 @@ def drop_unused_rules(values):
     return values | unused.get(values.get("retention_mode"), {})
 
 
+ORDERS = {"name": BackupPolicy.name}
+
+
 @bp.get("")
 @require_page_permission(VIEW_PERMISSION)
 def index():
     access = get_current_access()
-    page = Page(backup_policies.listing(access))
+    page = Page(backup_policies.listing(access), orders=ORDERS)
     counts = backup_policies.count_instances(page.rows, access)
     return render("customer/backup_policies/index.html", "rows", page=page, counts=counts)
 

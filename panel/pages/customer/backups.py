@@ -15,6 +15,7 @@ from panel.auth.browser_session import (
 from panel.core.db import session
 from panel.core.errors import Invalid
 from panel.models import InstanceBackup
+from panel.pages.shared import followed_tasks
 from panel.pages.shared.area import get_instance, tab_url
 from panel.pages.shared.backups import build_rows_context
 from panel.pages.shared.instances.media import find_error_message
@@ -25,14 +26,18 @@ from panel.web.audit_view import audit_label, parse_day
 from panel.web.file_download import build_png_response
 from panel.web.forms import Form, flatten_errors
 from panel.web.htmx import build_action_response, flash_message, redirect_to, render
-from panel.web.page_registry import NavigationEntry
+from panel.web.page_registry import NavigationEntry, SearchResults
 from panel.web.paging import Page
 from panel.web.translation import gettext as _
+from panel.web.translation import ngettext
 from panel.workflows import backup_deletion, backup_restore
 
 bp = Blueprint("backups", __name__, url_prefix="/backups")
 NAVIGATION = NavigationEntry(
-    "storage", "Backups", "backups.index", icon="archive", permission="instances.view", position=40
+    "storage", "Backups", "backups.index", icon="archive", permission="instances.view", position=40, shortcut="b"
+)
+SEARCH_RESULTS = (
+    SearchResults("backup", "Backups", icon="archive", url=lambda row: url_for("backups.index", search=row.name)),
 )
 CHANGE_PERMISSION, RESTORE_PERMISSION, IMAGE_PERMISSION = "instances.backups", "instances.restore", "images.manage"
 TRUTHS = {"true": True, "false": False}
@@ -88,12 +93,15 @@ def parse_filters():
     return filters
 
 
+ORDERS = {"name": InstanceBackup.name, "size": InstanceBackup.size, "created": InstanceBackup.id}
+
+
 @bp.get("")
 @require_page_permission("instances.view")
 def index():
     filters = parse_filters()
     order = SORTS.get(request.args.get("sort"), {})
-    page = Page(instance_backups.listing(get_current_access(), **order, **filters))
+    page = Page(instance_backups.listing(get_current_access(), **order, **filters), orders=ORDERS)
     return render(
         "customer/backups/index.html", "rows", page=page, filtered=bool(filters), **build_rows_context(page.rows)
     )
@@ -116,7 +124,19 @@ def delete_selected():
     backups = {backup.id: backup for backup in session.scalars(query)}
     names = {backup.id: backup.name for backup in backups.values()}
     answer = backup_deletion.delete_all(ids, backups, actor=get_current_actor(), is_missing_refused=False)[0]
-    return render("customer/backups/results.html", names=names, back_url=back_url, **answer)
+    started = ngettext(
+        "Deletion requested for %(num)s backup.", "Deletion requested for %(num)s backups.", answer["queued"]
+    )
+    summary = f"{started} {followed_tasks.describe_refused(answer['refused'])}".rstrip()
+    context = {
+        "missing_message": _("These backups no longer exist."),
+        "label": _("Delete backups"),
+        "summary": summary,
+        "result_names": names,
+        "results": answer["results"],
+    }
+    context |= followed_tasks.follow([row["id"] for row in answer["results"] if row["success"]])
+    return followed_tasks.render_results("customer/backups/results.html", back_url=back_url, **context)
 
 
 def parse_ids():

@@ -5,11 +5,12 @@ from urllib.parse import urlsplit
 from flask import Blueprint, current_app, request, url_for
 
 from panel.auth.browser_session import get_current_access, get_current_actor, require_page_permission
+from panel.models import Certificate
 from panel.schemas.certificates import CERTIFICATE_STATUSES, CERTIFICATE_TYPES, CertificateIn, CertificatePatch
 from panel.services import account_limits, certificates
 from panel.web.forms import Form
 from panel.web.htmx import build_action_response, flash_message, redirect_to, render
-from panel.web.page_registry import NavigationEntry, PaletteAction
+from panel.web.page_registry import NavigationEntry, PaletteAction, SearchResults
 from panel.web.paging import Page
 from panel.web.translation import gettext as _
 from panel.web.translation import ngettext
@@ -21,6 +22,14 @@ NAVIGATION = NavigationEntry(
 PALETTE_ACTIONS = (
     PaletteAction(
         "Add certificate", "certificates.new", icon="certificate", permission="certificates.manage", position=60
+    ),
+)
+SEARCH_RESULTS = (
+    SearchResults(
+        "certificate",
+        "Certificates",
+        icon="certificate",
+        url=lambda row: url_for("certificates.show", certificate_id=row.id),
     ),
 )
 VIEW_PERMISSION, MANAGE_PERMISSION, DELETE_PERMISSION = (
@@ -53,12 +62,15 @@ def get_panel_address():
     return {"panel_url": url, "panel_host": urlsplit(url).hostname}
 
 
+ORDERS = {"name": Certificate.name, "end": Certificate.not_after}
+
+
 @bp.get("")
 @require_page_permission(VIEW_PERMISSION)
 def index():
     search, status = request.args.get("search", "")[:255], request.args.get("status")
     status = status if status in CERTIFICATE_STATUSES else None
-    page = Page(certificates.listing(get_current_access(), search=search, status=status))
+    page = Page(certificates.listing(get_current_access(), search=search, status=status), orders=ORDERS)
     return render(
         "customer/certificates/index.html",
         "rows",

@@ -3,23 +3,28 @@
 from flask import Blueprint, request, url_for
 
 from panel.auth.browser_session import get_current_access, get_current_actor, require_page_permission
+from panel.models import Image
 from panel.schemas.image_captures import ImageRename
 from panel.services import image_captures
 from panel.web.forms import Form
 from panel.web.htmx import build_action_response, flash_message, redirect_to, render
-from panel.web.page_registry import NavigationEntry
+from panel.web.page_registry import NavigationEntry, SearchResults
 from panel.web.paging import Page
 from panel.web.translation import gettext as _
 
 bp = Blueprint("images", __name__, url_prefix="/images")
 NAVIGATION = NavigationEntry("storage", "Images", "images.index", icon="copy", permission="images.view", position=20)
+SEARCH_RESULTS = (
+    SearchResults("image", "Images", icon="copy", url=lambda row: url_for("images.edit", image_id=row.id)),
+)
+ORDERS = {"created": Image.id}
 
 
 @bp.get("")
 @require_page_permission("images.view")
 def index():
     search = request.args.get("search", "")[:255]
-    page = Page(image_captures.listing(get_current_access(), search=search))
+    page = Page(image_captures.listing(get_current_access(), search=search), orders=ORDERS)
     return render("customer/images/index.html", "rows", page=page, filtered=bool(search))
 
 

@@ -3,24 +3,27 @@
 from flask import Blueprint, request, url_for
 
 from panel.auth.browser_session import get_current_access, get_current_actor, require_page_permission
+from panel.models import Iso
 from panel.schemas.isos import IsoIn
 from panel.services import isos
 from panel.services.media import downloads
 from panel.web.forms import Form
 from panel.web.htmx import build_action_response, flash_message, redirect_to, render
-from panel.web.page_registry import NavigationEntry
+from panel.web.page_registry import NavigationEntry, SearchResults
 from panel.web.paging import Page
 from panel.web.translation import gettext as _
 
 bp = Blueprint("isos", __name__, url_prefix="/isos")
 NAVIGATION = NavigationEntry("storage", "ISOs", "isos.index", icon="disc", permission="isos.view", position=30)
+SEARCH_RESULTS = (SearchResults("iso", "ISOs", icon="disc", url=lambda row: url_for("isos.index", search=row.name)),)
+ORDERS = {"name": Iso.name}
 
 
 @bp.get("")
 @require_page_permission("isos.view")
 def index():
     search = request.args.get("search", "")[:255]
-    page = Page(isos.listing(get_current_access(), search=search))
+    page = Page(isos.listing(get_current_access(), search=search), orders=ORDERS)
     return render("customer/isos/index.html", "rows", page=page, filtered=bool(search))
 
 

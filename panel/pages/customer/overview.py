@@ -26,7 +26,7 @@ from panel.web.translation import lazy_gettext
 
 bp = Blueprint("overview", __name__)
 NAVIGATION = NavigationEntry(
-    "", "Overview", "overview.show", icon="layout-dashboard", permission=permissions.ANY_USER, position=10
+    "", "Overview", "overview.show", icon="layout-dashboard", permission=permissions.ANY_USER, position=10, shortcut="o"
 )
 MAX_RECENT, MAX_INSTANCES, MAX_EVENTS = 6, 8, 8
 

@@ -4,6 +4,7 @@ from flask import Blueprint, request, url_for
 
 from panel.auth.browser_session import get_current_access, has_permission, require_page_permission
 from panel.core.db import session
+from panel.models import Project
 from panel.schemas.projects import Assignment, ProjectIn, ProjectPatch
 from panel.services import instances, projects, volumes
 from panel.web.forms import Form
@@ -22,13 +23,14 @@ SEARCH_RESULTS = (
 )
 VIEW_PERMISSION, MANAGE_PERMISSION = "projects.view", "projects.manage"
 PROJECT_COLORS = ("#1c5fd4", "#2fb344", "#f59f00", "#d63939", "#ae3ec9", "#0ca678", "#667382")
+ORDERS = {"name": Project.name}
 
 
 @bp.get("")
 @require_page_permission(VIEW_PERMISSION)
 def index():
     query = projects.listing(get_current_access(), search=request.args.get("search", "")[:255])
-    page = Page(projects.with_counts(query, get_current_access()))
+    page = Page(projects.with_counts(query, get_current_access()), orders=ORDERS)
     return render("customer/projects/index.html", "rows", page=page)
 
 

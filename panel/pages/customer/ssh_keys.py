@@ -3,6 +3,7 @@
 from flask import Blueprint, url_for
 
 from panel.auth.browser_session import get_current_access, require_page_permission
+from panel.models import SshKey
 from panel.schemas.ssh_keys import SshKeyGenerate, SshKeyIn, SshKeyPatch
 from panel.services import ssh_keys
 from panel.web.forms import Form
@@ -22,12 +23,15 @@ PALETTE_ACTIONS = (
     ),
 )
 SEARCH_RESULTS = (SearchResults("ssh_key", "SSH keys", icon="key", url=lambda row: url_for("ssh_keys.index")),)
+ORDERS = {"name": SshKey.name}
 
 
 @bp.get("")
 @require_page_permission("ssh_keys.view")
 def index():
-    return render("customer/ssh_keys/index.html", "rows", page=Page(ssh_keys.listing(get_current_access())))
+    return render(
+        "customer/ssh_keys/index.html", "rows", page=Page(ssh_keys.listing(get_current_access()), orders=ORDERS)
+    )
 
 
 @bp.get("/new")

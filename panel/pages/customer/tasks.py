@@ -8,25 +8,38 @@ from sqlalchemy import select
 from panel.auth.browser_session import get_current_access, permission_error, require_page_permission
 from panel.core import clock
 from panel.core.db import session
-from panel.models import Image, Instance, Iso, MediaDownload, Microvm, MicrovmImage, Volume
+from panel.core.task_kinds import task_label
+from panel.models import Image, Instance, Iso, MediaDownload, Microvm, MicrovmImage, Task, Volume
+from panel.pages.shared import followed_tasks
 from panel.schemas.constants import TASK_STATUSES
 from panel.services import tasks
 from panel.services.instances.action_catalog import CUSTOMER_POWER_BUTTONS
 from panel.web.htmx import build_action_response, render
-from panel.web.page_registry import NavigationEntry
+from panel.web.page_registry import NavigationEntry, SearchResults
 from panel.web.paging import Page
 from panel.web.translation import gettext as _
 from panel.web.translation import lazy_gettext
 
 bp = Blueprint("tasks", __name__, url_prefix="/tasks")
 NAVIGATION = NavigationEntry(
-    "watch", "Tasks", "tasks.index", icon="list-check", permission="instances.view", position=10
+    "watch", "Tasks", "tasks.index", icon="list-check", permission="instances.view", position=10, shortcut="t"
+)
+SEARCH_RESULTS = (
+    SearchResults(
+        "task",
+        "Tasks",
+        icon="list-check",
+        url=lambda row: url_for("tasks.show", task_id=row.id),
+        label_of=lambda kind: _(task_label(kind)),
+    ),
 )
 MAX_MENU_TASKS = 6
 """Maximum of recent tasks that are shown."""
 RESULT_AGE = timedelta(minutes=2)
 """How long the result of a task is a message for pages that show the task as open."""
 STATUS_FILTERS = ("open", *(word for word in TASK_STATUSES if word not in ("pending", "queued")))
+ORDERS = {"started": Task.id}
+followed_tasks.VIEWS.register(bp)
 
 
 @bp.get("")
@@ -34,7 +47,9 @@ STATUS_FILTERS = ("open", *(word for word in TASK_STATUSES if word not in ("pend
 def index():
     status = request.args.get("status")
     status = status if status in STATUS_FILTERS else None
-    page = Page(tasks.listing(get_current_access(), status=status, search=request.args.get("search", "")[:255]))
+    page = Page(
+        tasks.listing(get_current_access(), status=status, search=request.args.get("search", "")[:255]), orders=ORDERS
+    )
     return render(
         "customer/tasks/index.html",
         "rows",

@@ -3,11 +3,12 @@
 from flask import Blueprint, url_for
 
 from panel.auth.browser_session import get_current_access, require_page_permission
+from panel.models import UserScript
 from panel.schemas.user_scripts import UserScriptIn, UserScriptPatch
 from panel.services import user_scripts
 from panel.web.forms import Form
 from panel.web.htmx import build_action_response, flash_message, redirect_to, render
-from panel.web.page_registry import NavigationEntry, PaletteAction
+from panel.web.page_registry import NavigationEntry, PaletteAction, SearchResults
 from panel.web.paging import Page
 from panel.web.translation import gettext as _
 
@@ -20,12 +21,20 @@ PALETTE_ACTIONS = (
         "Add user script", "user_scripts.new", icon="file-text", permission="user_scripts.manage", position=50
     ),
 )
+SEARCH_RESULTS = (
+    SearchResults(
+        "user_script", "User scripts", icon="file-text", url=lambda row: url_for("user_scripts.edit", script_id=row.id)
+    ),
+)
+ORDERS = {"name": UserScript.name}
 
 
 @bp.get("")
 @require_page_permission("user_scripts.view")
 def index():
-    return render("customer/user_scripts/index.html", "rows", page=Page(user_scripts.listing(get_current_access())))
+    return render(
+        "customer/user_scripts/index.html", "rows", page=Page(user_scripts.listing(get_current_access()), orders=ORDERS)
+    )
 
 
 @bp.get("/new")

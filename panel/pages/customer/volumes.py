@@ -4,21 +4,31 @@ from flask import Blueprint, request, url_for
 
 from panel.auth.browser_session import get_current_access, get_current_actor, has_permission, require_page_permission
 from panel.core.db import session
-from panel.models import Instance
+from panel.models import Instance, Volume
 from panel.pages.shared.backups import find_volume_backup_errors
 from panel.schemas.volumes import VolumeAttach, VolumeIn, VolumeResize, VolumeRestore, VolumeSnapshotIn
 from panel.services import catalog, instances, projects, usage, volume_backups, volume_plans, volumes
 from panel.web.audit_view import audit_label
 from panel.web.forms import Form
 from panel.web.htmx import build_action_response, flash_message, redirect_to, render
-from panel.web.page_registry import NavigationEntry
+from panel.web.page_registry import NavigationEntry, SearchResults
 from panel.web.paging import Page
 from panel.web.translation import gettext as _
 from panel.workflows import backup_deletion
 
 bp = Blueprint("volumes", __name__, url_prefix="/volumes")
 NAVIGATION = NavigationEntry(
-    "storage", "Volumes", "volumes.index", icon="database", permission="volumes.view", position=10, is_billed=True
+    "storage",
+    "Volumes",
+    "volumes.index",
+    icon="database",
+    permission="volumes.view",
+    position=10,
+    is_billed=True,
+    shortcut="v",
+)
+SEARCH_RESULTS = (
+    SearchResults("volume", "Volumes", icon="database", url=lambda row: url_for("volumes.show", volume_id=row.id)),
 )
 VIEW_PERMISSION, MANAGE_PERMISSION, DELETE_PERMISSION = "volumes.view", "volumes.manage", "volumes.delete"
 
@@ -40,6 +50,9 @@ def list_plans():
     return session.scalars(volume_plans.select_offered()).all()
 
 
+ORDERS = {"name": Volume.name}
+
+
 @bp.get("")
 @require_page_permission(VIEW_PERMISSION)
 def index():
@@ -48,7 +61,7 @@ def index():
     filters["project_id"] = next(
         (project_id for project_id, name in project_options if project_id == request.args.get("project")), None
     )
-    page = Page(volumes.listing(get_current_access(), **filters))
+    page = Page(volumes.listing(get_current_access(), **filters), orders=ORDERS)
     moving = any(volume.status == "pending" or volume.pending for volume in page)
     context = {
         "page": page,

@@ -15,6 +15,7 @@ from panel.models import Account, BackupPolicy, HypervisorGroup
 from panel.schemas.backup_policies import KEEP_RULES
 from panel.services.access import Access
 from panel.services.backup_policies.schedule import schedule_next_run
+from panel.services.search_kinds import customer_name_search, platform_search, select_by_name
 
 SCHEDULE_FIELDS = {"full_backup_frequency", "full_backup_time", "full_backup_day", "enabled"}
 PLAN_FIELDS = (
@@ -144,3 +145,14 @@ def reset_failures(policy: BackupPolicy) -> BackupPolicy:
     policy.failures, policy.last_error = 0, None
     session.flush()
     return policy
+
+
+@customer_name_search("backup_policy", "backup policies", permission="backup_policies.view", position=27)
+def select_own_by_name(access: Access, search: str) -> Select[str, str, str | None]:
+    return select_by_any_name(search).where(access.visible_rows(BackupPolicy))
+
+
+@platform_search("backup_policy", permission="admin:instances:read", position=76)
+def select_by_any_name(text: str) -> Select[str, str, str | None]:
+    query = select_by_name(BackupPolicy, BackupPolicy.name, BackupPolicy.comment, text)
+    return query.where(BackupPolicy.group_id.is_(None))

@@ -9,6 +9,7 @@ from panel.core.messages import message
 from panel.models import Account, Certificate, Task
 from panel.models.certificates import EXPIRY_WARNING
 from panel.services.access import Access
+from panel.services.search_kinds import customer_name_search, select_by_name
 
 SORT_COLUMNS = {"created_at": Certificate.id, "name": Certificate.name, "not_after": Certificate.not_after}
 
@@ -57,3 +58,9 @@ def get(certificate_id: str, account: Access | Account) -> Certificate:
 def find_latest_order(row: Certificate) -> Task | None:
     """Return the task of the latest order, or None."""
     return session.get(Task, row.task_id) if row.task_id else None
+
+
+@customer_name_search("certificate", "certificates", permission="certificates.view", position=26)
+def select_own_by_name(access: Access, search: str) -> Select[str, str, str | None]:
+    query = select_by_name(Certificate, Certificate.name, Certificate.type, search)
+    return query.where(access.visible_rows(Certificate))

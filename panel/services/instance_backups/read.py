@@ -14,6 +14,7 @@ from panel.core.messages import message
 from panel.models import Account, BackupCopy, BackupDestination, Instance, InstanceBackup, Task, Volume
 from panel.models.tasks import OPEN_STATUSES
 from panel.services.access import Access
+from panel.services.search_kinds import contains_text, customer_name_search, platform_search
 
 NO_BACKUP_MESSAGE = message("No such backup.")
 BEING_DELETED_MESSAGE = message("The backup is being deleted.")
@@ -183,3 +184,17 @@ def set_protected(backup: InstanceBackup, protected: bool) -> InstanceBackup:
     backup.protected = protected
     session.flush()
     return backup
+
+
+@customer_name_search("backup", "backups", permission="instances.view", position=17)
+def select_own_by_name(access: Access, search: str) -> Select[str, str, str | None]:
+    return select_by_any_name(search).where(access.visible_rows(InstanceBackup))
+
+
+@platform_search("backup", permission="admin:instances:read", position=17)
+def select_by_any_name(text: str) -> Select[str, str, str | None]:
+    """Select by the backup's name or id, or the instance's name when the backup was taken."""
+    names = (InstanceBackup.name, InstanceBackup.recorded_name)
+    conditions = [contains_text(column, text) for column in names] + [InstanceBackup.id == text.lower()]
+    query = select(InstanceBackup.id, InstanceBackup.name.label("name"), InstanceBackup.recorded_name.label("detail"))
+    return query.where(or_(*conditions)).order_by(InstanceBackup.id.desc())

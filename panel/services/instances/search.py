@@ -1,6 +1,6 @@
 """The language of the search field of instance lists.
 
-    web                 in a name or host name, or the start of an address
+    web                 in a name or host name, or the start of an address or id
     name:web            in a name or host name                state:running     its state (also its beginning)
     tag:prod            has that tag                          ip:10.0.          an address that begins so
     location:lab        in the location's name                plan:S            in the plan's name
@@ -23,11 +23,21 @@ from panel.core.errors import Invalid
 from panel.core.messages import message
 from panel.models import Account, Address, Hypervisor, HypervisorGroup, Image, Instance, Interface, Plan, Project
 from panel.schemas.constants import INSTANCE_STATES
-from panel.services.search_kinds import contains_text, is_address, is_id, platform_search, starts_with
+from panel.services.search_kinds import (
+    HasPrefix,
+    contains_text,
+    id_starts_with,
+    is_id,
+    is_only_address,
+    platform_search,
+)
 
 TERM_PATTERN = re.compile(r'(?P<minus>-?)(?:(?P<key>[A-Za-z_]+):(?!:))?(?:"(?P<quoted>[^"]*)"?|(?P<plain>\S*))')
 ADDRESS_PATTERN = re.compile(r"-?[0-9A-Fa-f]*(:[0-9A-Fa-f]*){2,}\Z")
 """An IPv6 or MAC address, or a part of one: its colons do not follow a key."""
+NUMBER_PATTERN = re.compile(r"h[0-9]{8}", re.IGNORECASE)
+"""An instance's number, such as h25316154."""
+ID_LENGTH = 36
 
 NAME_COLUMNS = (Instance.display_name, Instance.hostname, Instance.name)
 
@@ -63,6 +73,13 @@ def address_condition(value: str) -> ColumnElement[bool]:
     return Instance.interfaces.any(Interface.addresses.any(starts_with) | Interface.prefixes.any(starts_with))
 
 
+def iter_word_conditions(value: str) -> Iterator[ColumnElement[bool]]:
+    yield address_condition(value)
+    yield from (contains_text(column, value) for column in NAME_COLUMNS)
+    if is_id(value):
+        yield id_starts_with(Instance.id, value)
+
+
 def state_condition(value: str) -> ColumnElement[bool]:
     states = [state for state in INSTANCE_STATES if state.startswith(value.lower())]
     if not states:
@@ -92,7 +109,7 @@ def project_condition(value: str) -> ColumnElement[bool]:
 
 
 SEARCH_KEYS = {
-    "": lambda value: or_(address_condition(value), *(contains_text(column, value) for column in NAME_COLUMNS)),
+    "": lambda value: or_(*iter_word_conditions(value)),
     "name": lambda value: or_(*(contains_text(column, value) for column in NAME_COLUMNS)),
     "state": state_condition,
     "tag": tag_condition,
@@ -132,18 +149,25 @@ def build_search_error(sentence: str) -> Invalid:
 
 @platform_search("instance", permission="admin:instances:read", position=10)
 def select_by_any_name(text: str) -> Select[str, str, str]:
-    """Select by name, host name, id, number, owner or the beginning of an address."""
-    conditions = [
-        starts_with(Instance.name, text.lower()),
-        contains_text(Instance.display_name, text),
-        contains_text(Instance.hostname, text),
-    ]
-    conditions.append(contains_text(Account.email, text))
-    if is_id(text):
-        conditions.append(starts_with(Instance.id, text.lower()))
-    if is_address(text):
-        instance_ids = select(Interface.instance_id).join(Address, Address.interface_id == Interface.id)
-        conditions.append(Instance.id.in_(instance_ids.where(starts_with(Address.ip, text.lower()))))
+    """Select by name, host name, id, number, owner or the beginning of an address. A text that is the beginning of an
+    address, a number or a whole id is looked up in an index alone."""
     subtitle = Instance.name + " · " + Account.email
-    query = select(Instance.id, Instance.display_name, subtitle).join(Account, Account.id == Instance.account_id)
-    return query.where(or_(*conditions)).order_by(Instance.id.desc())
+    query = select(Instance.id, Instance.display_name, subtitle.label("detail")).join(
+        Account, Account.id == Instance.account_id
+    )
+    return query.where(match_any_name(text)).order_by(Instance.id.desc())
+
+
+def match_any_name(text: str) -> ColumnElement[bool]:
+    if is_only_address(text):
+        holders = select(Interface.instance_id).join(Address, Address.interface_id == Interface.id)
+        return Instance.id.in_(holders.where(HasPrefix(Address.ip, text.lower())))
+    if len(text) == ID_LENGTH and is_id(text):
+        return Instance.id == text.lower()
+    if NUMBER_PATTERN.fullmatch(text):
+        return Instance.name == text.lower()
+    names = (Instance.display_name, Instance.hostname, Account.email)
+    conditions = [contains_text(column, text) for column in names]
+    if is_id(text):
+        conditions.append(id_starts_with(Instance.id, text))
+    return or_(HasPrefix(Instance.name, text.lower()), *conditions)

@@ -8,6 +8,7 @@ from panel.core.errors import NotFound
 from panel.core.messages import message
 from panel.models import Account, InstanceBackup, Task, Volume, VolumeSnapshot
 from panel.services.access import Access
+from panel.services.search_kinds import contains_text, customer_name_search, platform_search, select_by_name
 
 LOAD_OPTIONS = (
     joinedload(Volume.group),
@@ -58,3 +59,17 @@ def find_snapshot_by_id(snapshot_id: str) -> VolumeSnapshot | None:
     return session.scalar(
         select(VolumeSnapshot).where(VolumeSnapshot.id == snapshot_id).execution_options(populate_existing=True)
     )
+
+
+@customer_name_search("volume", "volumes", permission="volumes.view", position=16)
+def select_own_by_name(access: Access, search: str) -> Select[str, str, str | None]:
+    query = select_by_name(Volume, Volume.name, Volume.status, search)
+    return query.where(access.visible_rows(Volume), Volume.status != "deleting")
+
+
+@platform_search("volume", permission="admin:volumes:read", position=16)
+def select_by_any_name(text: str) -> Select[str, str, str | None]:
+    """Select by name, id or owner."""
+    query = select(Volume.id, Volume.name, Account.email).join(Account, Account.id == Volume.account_id)
+    names = contains_text(Volume.name, text) | contains_text(Account.email, text)
+    return query.where(names | (Volume.id == text.lower()), Volume.status != "deleting").order_by(Volume.id.desc())

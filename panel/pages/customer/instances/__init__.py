@@ -3,12 +3,13 @@
 from flask import Blueprint, url_for
 
 from panel.pages.shared import instances
+from panel.pages.shared.instances.row_actions import find_search_actions
 from panel.web.instance_states import describe_state
 from panel.web.page_registry import NavigationEntry, PaletteAction, SearchResults
 
 bp = Blueprint("instances", __name__, url_prefix="/instances")
 NAVIGATION = NavigationEntry(
-    "compute", "Instances", "instances.index", icon="server", permission="instances.view", position=10
+    "compute", "Instances", "instances.index", icon="server", permission="instances.view", position=10, shortcut="i"
 )
 PALETTE_ACTIONS = (
     PaletteAction("Create instance", "instances.new", icon="plus", permission="instances.create", position=10),
@@ -20,6 +21,7 @@ SEARCH_RESULTS = (
         icon="server",
         url=lambda row: url_for("instances.show", instance_id=row.id),
         state_of=describe_state,
+        find_actions=find_search_actions,
     ),
 )
 instances.register(bp)

@@ -4,8 +4,9 @@ from flask import request
 
 from panel.auth.browser_session import get_current_access, has_permission, require_page_permission
 from panel.core.db import session
+from panel.models import Instance
 from panel.pages.customer.instances import bp
-from panel.pages.shared.instances.power_buttons import iter_power_buttons
+from panel.pages.shared.instances.row_actions import list_row_actions
 from panel.schemas.constants import INSTANCE_STATES
 from panel.services import metrics, projects
 from panel.services.instances.action_catalog import CUSTOMER_BULK_BUTTONS
@@ -13,6 +14,8 @@ from panel.web import charts
 from panel.web.htmx import render
 from panel.web.instance_search_form import search_or_empty
 from panel.web.paging import Page
+
+ORDERS = {"name": Instance.display_name, "age": Instance.id}
 
 
 @bp.get("")
@@ -27,7 +30,7 @@ def index():
     query, search_error = search_or_empty(
         get_current_access(), search=search, state=state, project_id=project and project.id
     )
-    page = Page(query)
+    page = Page(query, orders=ORDERS)
     has_changing_instances = any(instance.state in ("pending", "migrating") for instance in page)
     context = {
         "page": page,
@@ -39,4 +42,4 @@ def index():
     context |= {"project": project, "projects": project_rows}
     context |= {"search_error": search_error, "actions": CUSTOMER_BULK_BUTTONS}
     context |= {"sparks": metrics.get_sparklines(page.rows), "spark": charts.build_sparkline}
-    return render("customer/instances/index.html", "rows", power_buttons=iter_power_buttons, **context)
+    return render("customer/instances/index.html", "rows", row_actions=list_row_actions, **context)

@@ -3,6 +3,7 @@
 from flask import request, url_for
 
 from panel.auth.browser_session import get_current_access, get_current_actor
+from panel.models import IpSet
 from panel.pages.shared.area import SharedViews, has_permission, is_operator_area, scope_account
 from panel.schemas.base import Text
 from panel.schemas.ip_sets import IpSetBulk, IpSetIn, IpSetPatch
@@ -31,10 +32,13 @@ def get_own(set_id):
     return ip_sets.get_own(set_id, scope_account())
 
 
+ORDERS = {"name": IpSet.name}
+
+
 @VIEWS.page("GET", "", can=VIEW_PERMISSION)
 def index():
     search = request.args.get("search", "")[:255]
-    page = Page(ip_sets.listing(scope_account(), search=search))
+    page = Page(ip_sets.listing(scope_account(), search=search), orders=ORDERS)
     emails = owner_emails.map_emails(page.rows) if is_operator_area() else {}
     return render("customer/ip_sets/index.html", "rows", page=page, filtered=bool(search), emails=emails)
 

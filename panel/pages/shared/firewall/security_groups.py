@@ -5,6 +5,7 @@ from flask import abort, request, url_for
 from panel.auth.browser_session import get_current_access, get_current_actor
 from panel.core import jobs
 from panel.core.db import session
+from panel.models import SecurityGroup
 from panel.pages.shared.area import SharedViews, get_endpoint_prefix, has_permission, is_operator_area, scope_account
 from panel.pages.shared.firewall import rule_form
 from panel.pages.shared.firewall.rule_form import RULE_DEFAULTS, RULE_PRESETS, RuleForm, add_rules
@@ -40,10 +41,16 @@ def get_own(group_id):
     return security_groups.get_own(group_id, scope_account())
 
 
+ORDERS = {"name": SecurityGroup.name}
+
+
 @VIEWS.page("GET", "", can=VIEW_PERMISSION)
 def index():
     search = request.args.get("search", "")[:255]
-    page = Page(security_groups.with_counts(security_groups.listing(scope_account(), search=search), scope_account()))
+    page = Page(
+        security_groups.with_counts(security_groups.listing(scope_account(), search=search), scope_account()),
+        orders=ORDERS,
+    )
     emails = owner_emails.map_emails(page.rows) if is_operator_area() else {}
     return render("customer/security_groups/index.html", "rows", page=page, filtered=bool(search), emails=emails)
 
