@@ -24,6 +24,7 @@ from panel.models.hypervisors import Hypervisor, HypervisorGroup, Storage
 from panel.models.idempotency import IdempotencyKey
 from panel.models.image_catalog import CatalogImage
 from panel.models.images import Image, ImageCopy
+from panel.models.inbox import InboxCause, InboxMessage, InboxPreference
 from panel.models.installation import InstallationValue
 from panel.models.installation_backups import InstallationBackup, InstallationBackupSettings
 from panel.models.instance_backups import InstanceBackup
