@@ -44,7 +44,8 @@ class AdminApi(UserApi):
 CUSTOMER_MODULES = (
     "connect instances metrics instance_backups backup_copies backup_operations backup_policies tasks catalog "
     "image_captures isos ssh_keys user_scripts security_groups ip_sets projects usage profile dashboard team tokens "
-    "microvm_api_keys volumes certificates webhooks activity inbox microvms notification_channels alert_rules"
+    "microvm_api_keys volumes certificates webhooks activity inbox announcements microvms "
+    "notification_channels alert_rules"
 )
 OPERATOR_MODULES = (
     "hypervisor_groups group_grants hypervisors unmanaged_machines migrations hypervisor_storages backup_destinations "

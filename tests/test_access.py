@@ -57,7 +57,11 @@ OWN_ACCOUNT_OPERATIONS = {f"user.token.{op}" for op in ("create", "update", "del
         "two_factor_enable",
     )
 }
-OWN_ACCOUNT_OPERATIONS |= {"user.notification.read", "user.notification.update_preferences"}
+OWN_ACCOUNT_OPERATIONS |= {
+    "user.announcement.dismiss",
+    "user.notification.read",
+    "user.notification.update_preferences",
+}
 """Operations on credentials and on the person's inbox, which an impersonation may not call."""
 
 

@@ -4,6 +4,7 @@ from panel.models import allocations  # adds columns to the other models
 from panel.models.accounts import Account, LoginSession
 from panel.models.acme import AcmeAccount, AcmeChallenge
 from panel.models.alert_rules import AlertEvent, AlertRule, AlertState
+from panel.models.announcements import Announcement, AnnouncementDismissal
 from panel.models.audit import AuditEntry
 from panel.models.backup_copies import BackupCopy
 from panel.models.backup_destinations import BackupDestination, BackupRepository

@@ -17,6 +17,7 @@ INBOX_KINDS = (
     "balance",
     "certificate",
     "team",
+    "announcement",
 )
 KIND = describe("Kind of the notification.", "task_failed")
 IN_INBOX = describe("Whether notifications of this kind appear in the inbox.", True)

@@ -7,7 +7,7 @@ from sqlalchemy import select
 
 from panel.core import clock, jobs
 from panel.core.db import session
-from panel.models import Certificate, Interface, UsageMonth
+from panel.models import BackupPolicy, Certificate, Interface, UsageMonth
 from panel.services import access, backup_policies, credits, inbox, invitations, security_notifications, settings, usage
 from panel.services.inbox import checks
 from worker.engine import purge
@@ -136,11 +136,12 @@ def test_old_messages_are_purged(report, read_inbox, monkeypatch):
     assert report() == 0  # the cause is stored longer
 
 
-def test_missing_backup_is_reported_once(cast, read_inbox):
+def test_missing_backup_is_reported_once(api_as, cast, read_inbox):
     instance = cast.instance(display_name="web-1")
     instance.deployed, instance.power, instance.created_at = True, "on", clock.now() - timedelta(days=30)
-    values = {"full_backup_frequency": "daily", "full_backup_time": "02:00", "retention_count": 1}
-    backup_policies.attach(backup_policies.create(cast.owner, name="nightly", **values), instance)
+    body = {"name": "nightly", "retention_count": 1}
+    policy_id = api_as("owner", "POST", "/api/backup-policies", json=body).json["policy"]["id"]
+    backup_policies.attach(session.get(BackupPolicy, policy_id), instance)
     session.commit()
     checks.report_missing_backups()
     checks.report_missing_backups()

@@ -1,6 +1,7 @@
 """Jobs that look for what people should know."""
 
 from panel.core.db import session
+from panel.services import announcements
 from panel.services.inbox import checks
 from worker.engine.registry import periodic
 
@@ -8,6 +9,14 @@ from worker.engine.registry import periodic
 @periodic(seconds=300)
 def report_traffic() -> None:
     while checks.report_traffic():
+        session.commit()
+    session.commit()
+
+
+@periodic(seconds=60)
+def send_announcements() -> None:
+    """Put announcements that are due into the inboxes of their audience."""
+    while announcements.send_batch():
         session.commit()
     session.commit()
 

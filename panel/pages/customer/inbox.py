@@ -25,6 +25,7 @@ KIND_ICONS = {
     "balance": "wallet",
     "certificate": "certificate",
     "team": "users",
+    "announcement": "info-circle",
 }
 SEVERITY_COLORS = {"info": "text-secondary", "warning": "text-warning", "error": "text-danger"}
 

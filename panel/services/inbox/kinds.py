@@ -55,4 +55,5 @@ KINDS = {
         message("Certificates"), message("A certificate expires soon or has expired."), "certificates.view", mail=True
     ),
     "team": InboxKind(message("Team"), message("You were invited to a team, or somebody joined yours."), "team.manage"),
+    "announcement": InboxKind(message("Announcements"), message("News and maintenance of the platform.")),
 }
