@@ -32,7 +32,8 @@ from panel.models.instance_backups import InstanceBackup
 from panel.models.instances import Disk, Instance, Interface
 from panel.models.ip_sets import IpSet, IpSetEntry
 from panel.models.isos import Iso, MediaDownload
-from panel.models.mails import Mail
+from panel.models.mails import Mail, MailLogEntry
+from panel.models.mass_mails import MassMail, MassMailRecipient
 from panel.models.metrics import InstanceMetric
 from panel.models.microvm_api_keys import MicrovmApiKey
 from panel.models.microvm_connectors import MicrovmConnector

@@ -270,6 +270,7 @@ OBJECT_TYPE_LABELS = {
     "known_device": lazy_gettext("Known device"),
     "location_grant": lazy_gettext("Location grant"),
     "login_session": lazy_gettext("Session"),
+    "mass_mail": lazy_gettext("Mass mail"),
     "media_download": lazy_gettext("Download"),
     "member": lazy_gettext("Member"),
     "metering_record": lazy_gettext("Metering record"),
