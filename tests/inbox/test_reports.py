@@ -30,7 +30,7 @@ def test_failed_task_is_reported_to_the_owner(cast, run_tasks, read_inbox):
     run_tasks()
     [text] = read_inbox(kind="task_failed")
     assert text.template == "{task} of {name} failed: {error}"
-    assert (text.parameters["task"], text.parameters["name"]) == ("Start", instance.name)
+    assert (text.parameters["task"], text.parameters["name"]) == ("Start", "web-1")
     assert len(read_inbox("viewer")) == 1
     assert read_inbox("outsider") == []
 

@@ -2,11 +2,13 @@
 
 from datetime import timedelta
 
+from sqlalchemy import select
+
 from panel.core import clock
-from panel.core.db import generate_id
+from panel.core.db import generate_id, session
 from panel.core.messages import Message, message
 from panel.core.task_kinds import task_label
-from panel.models import Account, AlertEvent, Member, Task
+from panel.models import Account, AlertEvent, Instance, Member, Task
 from panel.services.inbox.recording import Report, record
 
 LONG_TASK_DURATION = timedelta(minutes=5)
@@ -27,7 +29,7 @@ def is_long(task: Task) -> bool:
 
 def report_task(task: Task) -> None:
     """Report a task that failed, or that took long. Tasks that the platform repeats are reported once a day."""
-    label, name = Message(task_label(task.kind)), task.resource_name or task.resource_id
+    label, name = Message(task_label(task.kind)), find_name(task)
     has_failed = task.status == "failed"
     if has_failed:
         text = message("{task} of {name} failed: {error}", task=label, name=name, error=task.error or "")
@@ -46,6 +48,12 @@ def report_task(task: Task) -> None:
         resource_id=task.resource_id,
     )
     record([report])
+
+
+def find_name(task: Task) -> str:
+    """Return the name that customers gave the instance, or the one of the task's resource."""
+    query = select(Instance.display_name).where(Instance.id == task.resource_id)
+    return session.scalar(query) or task.resource_name or task.resource_id
 
 
 def choose_kind(task: Task, has_failed: bool) -> str:
