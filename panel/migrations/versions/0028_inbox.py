@@ -4,7 +4,7 @@ import sqlalchemy as sa
 from alembic import op
 
 revision = "0028_inbox"
-down_revision = '0025_alert_rules'
+down_revision = '0026_user_language'
 
 
 def upgrade():
