@@ -34,7 +34,7 @@ def mark_read(body):
     """
     access = kit.get_current_access()
     count = inbox.mark_all_read(access) if body["all"] else inbox.mark_read(access, body["ids"])
-    return {"message": f"Marked {count} notifications as read."}
+    return {"message": f"Notifications marked as read: {count}."}
 
 
 @user.get("/notification-preferences", op="preferences", can=permissions.ANY_USER, out=PREFERENCES)

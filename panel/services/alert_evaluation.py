@@ -63,7 +63,8 @@ samples = InstanceMetric.__table__.c
 
 
 def evaluate_batch(now: datetime, after_id: str) -> str | None:
-    """Evaluate the rules after this id. Return the id of the last one, None when there are no more. Five queries."""
+    """Evaluate the rules after this id. Return the id of the last one, None when there are no more. Five queries,
+    and a constant number more when alerts begin."""
     query = select(*RULE_COLUMNS).where(AlertRule.enabled, AlertRule.id > after_id).order_by(AlertRule.id)
     rules = session.execute(query.limit(BATCH_RULES).with_for_update(skip_locked=True, key_share=True)).all()
     if not rules:

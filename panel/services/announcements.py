@@ -86,10 +86,10 @@ def select_shown(access: Access) -> Select[Announcement]:
         AnnouncementDismissal.announcement_id == Announcement.id,
         AnnouncementDismissal.account_id == access.person_id,
     )
-    is_at_location = exists().where(Instance.group_id == Announcement.group_id, Instance.account_id == access.id)
+    own_locations = select(Instance.group_id).where(Instance.account_id == access.id)
     query = select(Announcement).where(
         is_shown(clock.now()),
-        or_(Announcement.group_id.is_(None), is_at_location),
+        or_(Announcement.group_id.is_(None), Announcement.group_id.in_(own_locations)),
         or_(Announcement.account_id.is_(None), Announcement.account_id == access.id),
         ~dismissed,
     )

@@ -25,7 +25,7 @@ def test_notifications_are_listed_and_marked_read(api_as, report):
     assert [row["message"] for row in rows] == ["Backup of web-1 failed: disk full"] * 3
     assert (rows[0]["read_at"], rows[0]["path"]) == (None, "/tasks")
     answer = api_as("owner", "POST", "/api/notifications/read", json={"ids": [rows[0]["id"]]})
-    assert answer.json["message"] == "Marked 1 notifications as read."
+    assert answer.json["message"] == "Notifications marked as read: 1."
     assert len(list_messages(api_as, unread="true")) == 2
     assert api_as("owner", "POST", "/api/notifications/read", json={"all": True}).status_code == 200
     assert list_messages(api_as, unread="true") == []
