@@ -73,7 +73,7 @@ def pause(mass_mail_id):
 def resume(mass_mail_id):
     """Resume a paused mass mail.
 
-    Nobody gets it twice. Returns 409 `wrong_status` if it is not paused.
+    No customer gets it twice. Returns 409 `wrong_status` if it is not paused.
     """
     kit.set_message("Sending resumed.")
     return mass_mails.resume(mass_mails.get(mass_mail_id))

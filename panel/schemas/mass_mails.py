@@ -57,4 +57,4 @@ class MailLogEntryOut(Out):
     )
     attempts = fields.Integer(**describe("Number of attempts.", 1))
     error = fields.String(allow_none=True, **describe("The mail server's last answer, or null.", None))
-    created_at = Time(**describe("When the mail was sent or given up.", EXAMPLE_TIME))
+    created_at = Time(**describe("When the mail was sent or the last attempt failed.", EXAMPLE_TIME))
