@@ -1,4 +1,4 @@
-"""Checking a token, and the panel's version."""
+"""Checking a token, the panel's version, and the log of its mails."""
 
 from marshmallow import fields
 
@@ -6,6 +6,8 @@ import panel
 from api import kit
 from panel.auth import permissions
 from panel.schemas.base import Out, describe
+from panel.schemas.mass_mails import MailLogEntryOut, MailLogQuery
+from panel.services import mail_log
 
 user = kit.User("connect", __name__, description="Token check and version")
 admin = kit.Admin("system", __name__, description="Platform")
@@ -60,3 +62,18 @@ def admin_version():
 
 def get_platform_version():
     return {"version": panel.INTERFACE_VERSION, "api_envelope": "v1"}
+
+
+@admin.get(
+    "/system/email-log",
+    op="email_log",
+    can="admin:system:read",
+    query=MailLogQuery,
+    out=kit.build_admin_page_schema(MailLogEntryOut),
+)
+def list_log(query):
+    """List the mails of the last 30 days, newest first.
+
+    Contents are not stored. Mails that wait for another attempt are not in the log yet.
+    """
+    return kit.paginate(mail_log.listing(**query))

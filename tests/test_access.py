@@ -57,7 +57,12 @@ OWN_ACCOUNT_OPERATIONS = {f"user.token.{op}" for op in ("create", "update", "del
         "two_factor_enable",
     )
 }
-"""Operations on credentials, which an impersonation may not call."""
+OWN_ACCOUNT_OPERATIONS |= {
+    "user.announcement.dismiss",
+    "user.notification.read",
+    "user.notification.update_preferences",
+}
+"""Operations on credentials and on the person's inbox, which an impersonation may not call."""
 
 
 @pytest.fixture(autouse=True)
@@ -245,7 +250,7 @@ def test_platform_tokens_are_accepted_by_their_operations(api_as, platform_opera
 
 
 def test_impersonation_token_has_permissions_of_its_account(api_as, cast, all_operations):
-    """IDT-55, OP-19: except for the operations on credentials."""
+    """IDT-55, OP-19: except for the operations on credentials and on the inbox."""
     value = tokens.issue(
         "impersonation",
         name="support",

@@ -11,7 +11,7 @@ PERMISSION_FAMILIES = tuple(constants.SCOPE_FAMILIES)
 
 PATH_SEGMENTS_BY_FAMILY = {
     "account": "profile dashboard team api-token api-tokens api-token-scopes usage-report account activity "
-    "notifications notification-preferences",
+    "notifications notification-preferences announcements announcement",
     "backup_policies": "backup-policies backup-policy",
     "certificates": "certificates certificate",
     "databases": "databases database db networking",

@@ -4,6 +4,7 @@ from panel.models import allocations  # adds columns to the other models
 from panel.models.accounts import Account, LoginSession
 from panel.models.acme import AcmeAccount, AcmeChallenge
 from panel.models.alert_rules import AlertEvent, AlertRule, AlertState
+from panel.models.announcements import Announcement, AnnouncementDismissal
 from panel.models.audit import AuditEntry
 from panel.models.backup_copies import BackupCopy
 from panel.models.backup_destinations import BackupDestination, BackupRepository
@@ -24,13 +25,15 @@ from panel.models.hypervisors import Hypervisor, HypervisorGroup, Storage
 from panel.models.idempotency import IdempotencyKey
 from panel.models.image_catalog import CatalogImage
 from panel.models.images import Image, ImageCopy
+from panel.models.inbox import InboxCause, InboxMessage, InboxPreference
 from panel.models.installation import InstallationValue
 from panel.models.installation_backups import InstallationBackup, InstallationBackupSettings
 from panel.models.instance_backups import InstanceBackup
 from panel.models.instances import Disk, Instance, Interface
 from panel.models.ip_sets import IpSet, IpSetEntry
 from panel.models.isos import Iso, MediaDownload
-from panel.models.mails import Mail
+from panel.models.mails import Mail, MailLogEntry
+from panel.models.mass_mails import MassMail, MassMailRecipient
 from panel.models.metrics import HypervisorMetric, InstanceMetric, LocationAllocation
 from panel.models.microvm_api_keys import MicrovmApiKey
 from panel.models.microvm_connectors import MicrovmConnector

@@ -12,7 +12,7 @@ from panel.core.task_kinds import task_label
 from panel.models import Account
 from panel.pages.customer.tasks import list_recent_tasks
 from panel.pages.shared import area
-from panel.services import saved_filters, sessions, settings, usage
+from panel.services import announcements, inbox, saved_filters, sessions, settings, usage
 from panel.web import assets, instance_states, relative_times, translation, word_labels
 from panel.web.page_registry import get_customer_pages, get_operator_pages
 
@@ -172,6 +172,17 @@ class PageLayout:
             if browser_session.has_permission("instances.view")
             else None
         )
+
+    @property
+    def unread_messages(self):
+        """Return the number of unread messages in the viewer's inbox, as the text of a badge; empty for none."""
+        count = inbox.count_unread(browser_session.get_current_access())
+        return f"{count - 1}+" if count == inbox.MAX_COUNTED_UNREAD else str(count or "")
+
+    @property
+    def announcements(self):
+        """Return the announcements that the viewer sees and has not dismissed."""
+        return announcements.list_banners(browser_session.get_current_access())
 
     @property
     def suspended(self):

@@ -25,6 +25,8 @@ from panel.models import (
 )
 from panel.models.alert_rules import alert_rule_channels
 from panel.models.metrics import METRIC_NAMES
+from panel.services import inbox
+from panel.services.inbox.reports import build_alert_report
 from panel.services.metrics.ring_buffer import FINEST_STEP, compute_slot
 
 BATCH_RULES = 1000
@@ -49,6 +51,7 @@ MEMORY_COLUMN = "memory_used"
 RULE_COLUMNS = (
     AlertRule.id,
     AlertRule.account_id,
+    AlertRule.name,
     AlertRule.resource_id,
     AlertRule.metric,
     AlertRule.operator,
@@ -60,7 +63,8 @@ samples = InstanceMetric.__table__.c
 
 
 def evaluate_batch(now: datetime, after_id: str) -> str | None:
-    """Evaluate the rules after this id. Return the id of the last one, None when there are no more. Five queries."""
+    """Evaluate the rules after this id. Return the id of the last one, None when there are no more. Five queries,
+    and a constant number more when alerts begin."""
     query = select(*RULE_COLUMNS).where(AlertRule.enabled, AlertRule.id > after_id).order_by(AlertRule.id)
     rules = session.execute(query.limit(BATCH_RULES).with_for_update(skip_locked=True, key_share=True)).all()
     if not rules:
@@ -92,6 +96,7 @@ def evaluate_batch(now: datetime, after_id: str) -> str | None:
             if kind:
                 events.append(make_event(rule, target, kind, value))
     add_notifications(events)
+    report_firing(events, rules)
     return rules[-1].id
 
 
@@ -205,6 +210,13 @@ def add_notifications(events: list[AlertEvent]) -> None:
         channel_ids[rule_id].append(channel_id)
     session.add_all(make_notifications(events, channel_ids))
     session.flush()
+
+
+def report_firing(events: list[AlertEvent], rules: Sequence[Row]) -> None:
+    """Record messages in the inboxes of those who may see the resources of alerts that began."""
+    rules_by_id = {rule.id: rule for rule in rules}
+    firing = [(event, rules_by_id[event.rule_id]) for event in events if event.kind == "firing"]
+    inbox.record([build_alert_report(event, rule.account_id, rule.name) for event, rule in firing])
 
 
 def make_notifications(events: list[AlertEvent], channel_ids: dict[str, list[Any]]) -> Iterator[AlertNotification]:

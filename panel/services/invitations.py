@@ -20,6 +20,7 @@ from panel.models.team import INVITATION_TTL
 from panel.ratelimit import windows
 from panel.services import accounts, team
 from panel.services.access import Access
+from panel.services.inbox.reports import report_invitation, report_new_member
 from panel.services.tokens import hash_secret
 
 MAX_OPEN_INVITATIONS = 100
@@ -60,6 +61,9 @@ def invite(
     team.set_reach(access, member, reach, project_ids, resource_ids)
     session.add(member)
     send_mail(access, member)
+    invited_id = session.scalar(select(Account.id).where(Account.email == email))
+    if invited_id:
+        report_invitation(member, invited_id)
     return member
 
 
@@ -125,6 +129,7 @@ def complete(member: Member, account: Account) -> Account:
     if not count_changed(query.values(account_id=account.id, invitation_hash=None)):
         raise NotFound(INVITATION_CLOSED_MESSAGE)
     session.expire(member)
+    report_new_member(member)
     return account
 
 

@@ -4,7 +4,7 @@ from sqlalchemy import func, select
 from sqlalchemy.orm.exc import StaleDataError
 
 from panel.core.db import session
-from panel.models import AlertEvent, AlertNotification, AlertRule, AlertState
+from panel.models import AlertEvent, AlertNotification, AlertRule, AlertState, InboxMessage
 from panel.services import alert_evaluation, alert_rules
 from worker.tasks import alert_rules as tasks
 
@@ -28,6 +28,17 @@ def test_alert_fires_after_its_duration_and_ends_after_it(cast, create_rule, cre
         assert rule.status == status, minute
     assert list_kinds() == ["firing", "resolved"]
     assert count_notifications() == 2
+
+
+def test_alert_is_in_the_inbox_once(cast, create_rule, evaluate_at):
+    """The owner and the viewer see all instances, the member none."""
+    create_rule(reminder_interval=60)
+    instance = cast.instance(display_name="web-1")
+    for minute in range(3):
+        evaluate_at(minute, 95, instance)
+    rows = session.execute(select(InboxMessage.account_id, InboxMessage.text)).all()
+    assert {row.account_id for row in rows} == {cast.owner.id, cast.viewer.id}
+    assert [row.text for row in rows] == ["Alert CPU: web-1"] * 2
 
 
 def test_second_evaluation_of_the_same_values_makes_no_second_notification(

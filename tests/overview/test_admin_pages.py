@@ -23,12 +23,14 @@ from panel.models import (
 )
 from panel.schemas.backup_policies import DEFAULTS
 from panel.services import (
+    announcements,
     audit,
     backup_destinations,
     backup_policies,
     installation_backups,
     instances,
     ip_sets,
+    mass_mails,
     microvms,
     overview,
     resource_packs,
@@ -142,6 +144,9 @@ def page_ids(cast, deployed):
     session.flush()
     ids["test_id"] = test.id
     ids["policy_id"] = backup_policies.create(None, **DEFAULTS | {"name": "nightly", "retention_count": 1}).id
+    ends_at = clock.now() + timedelta(days=1)
+    ids["announcement_id"] = announcements.create(kind="maintenance", name="n", text="t", ends_at=ends_at).id
+    ids["mass_mail_id"] = mass_mails.create(name="n", text="t", mails_per_minute=1).id
     ids["job_id"] = backup_policies.create_job(cast.location, plan_id=ids["policy_id"]).id
     session.commit()
     facts = {"name": "before", "status": "available", "cpu_cores": 1, "ram": 512, "disk_ids": []}

@@ -7,7 +7,17 @@ from sqlalchemy import delete
 from panel.core import clock
 from panel.core.db import session
 from panel.models import Event, LoginSession, WebhookDelivery
-from panel.services import consoles, idempotency, known_devices, microvms, one_time_tokens, tokens, usage
+from panel.services import (
+    announcements,
+    consoles,
+    idempotency,
+    inbox,
+    known_devices,
+    microvms,
+    one_time_tokens,
+    tokens,
+    usage,
+)
 from worker.engine.registry import periodic
 
 EVENT_RETENTION = timedelta(days=7)
@@ -21,6 +31,16 @@ def purge_expired() -> None:
     session.execute(delete(Event).where(Event.created_at < now - EVENT_RETENTION))
     is_test = WebhookDelivery.event_id.is_(None)  # other deliveries are deleted together with their events
     session.execute(delete(WebhookDelivery).where(is_test, WebhookDelivery.created_at < now - EVENT_RETENTION))
-    for service in (consoles, known_devices, one_time_tokens, idempotency, tokens, usage, microvms):
+    for service in (
+        announcements,
+        consoles,
+        inbox,
+        known_devices,
+        one_time_tokens,
+        idempotency,
+        tokens,
+        usage,
+        microvms,
+    ):
         service.purge_expired()
     session.commit()

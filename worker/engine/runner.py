@@ -25,6 +25,7 @@ from panel.core.db import session
 from panel.core.errors import Problem
 from panel.core.messages import get_message, message
 from panel.models import Task, TaskLog
+from panel.services.inbox.reports import is_worth_reporting, report_task
 from worker.engine import claiming
 from worker.engine.registry import TASK_TYPES
 from worker.engine.transfer_rate import TransferRate
@@ -226,11 +227,25 @@ def requeue(work: TaskContext) -> None:
 def finish(work: TaskContext, status: str, **values: Any) -> None:
     """End the task and commit what the handler changed since its last step. Raise LeaseLost when the lease is lost."""
     work.update(status=status, worker=None, finished_at=clock.now(), secret=None, **values)
+    report_end(work.task)
     # Query before the commit, while the row is locked: a claim that found this task running is over by then, so its
     # task is found here, and a later claim waits for the commit.
     work.nothing_queued = not claiming.can_block_others(work.task)
     session.commit()
     log.info("task_ended", status=status)
+
+
+def report_end(task: Task) -> None:
+    """Record a message in the inboxes of those who may see the task. An error there is only logged."""
+    if not is_worth_reporting(task):
+        return
+    try:
+        with session.begin_nested():
+            report_task(task)
+    except DATABASE_AWAY_ERRORS:
+        raise
+    except Exception:
+        log.exception("task_end_not_reported")
 
 
 def fail(

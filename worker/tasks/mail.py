@@ -13,7 +13,7 @@ from sqlalchemy import delete, select, update
 from panel.core import clock, context, jobs, mail
 from panel.core.db import session
 from panel.models import Mail
-from panel.services import accounts, passwords
+from panel.services import accounts, mail_log, mass_mails, passwords
 from worker.engine.registry import periodic
 
 log = structlog.get_logger()
@@ -35,6 +35,9 @@ When one returns None, no mail is sent.
 
 MAX_MAILS_PER_RUN = 200
 
+SENT_ONCE_TEMPLATES = (mass_mails.MAIL_TEMPLATE,)
+"""Mails that are not sent again after an attempt whose result is unknown."""
+
 
 @periodic(seconds=15)
 def send_due():
@@ -46,40 +49,61 @@ def send_due():
 
 def send(mail_id):
     """Make one attempt. No transaction is open during the SMTP dialog."""
-    row = claim(mail_id)
-    if row is None:
+    claimed = claim(mail_id)
+    if claimed is None:
         return
+    row, is_unknown = claimed
+    if is_unknown and row.template in SENT_ONCE_TEMPLATES:
+        give_up(row, "unknown", "The worker was lost during an attempt.")
+        return
+    subject = ""
     facts = LATE_FACTS_BUILDERS[row.template](row.recipient) if row.template in LATE_FACTS_BUILDERS else row.facts
     language = accounts.get_language(row.recipient)
     session.commit()
     if facts is not None:
         try:
-            submit_message(mail.compose(row, facts, language), context.current().config)
+            message = mail.compose(row, facts, language)
+            subject = message["Subject"]
+            submit_message(message, context.current().config)
         except Exception as error:  # any error: the mail must not be lost
-            return back_off(row, error)
+            back_off(row, error, subject)
+            return
         log.info("mail_sent", template=row.template, mail_id=row.id)
+        mail_log.record(row, "sent", subject=subject)
     session.execute(delete(Mail).where(Mail.id == row.id))
     session.commit()
 
 
+def give_up(row, status, error, subject=""):
+    """Delete the mail, which is not sent again, and log that."""
+    mail_log.record(row, status, subject=subject, error=error)
+    session.delete(row)
+    session.commit()
+
+
 def claim(mail_id):
-    """Claim the mail and return its row; None when another worker has it or it was sent."""
+    """Claim the mail. Return its row, and whether the result of an earlier attempt is unknown; None when another
+    worker has it or it was sent. An attempt that fails records its error, which the claim clears."""
     now = clock.now()
-    statement = update(Mail).where(Mail.id == mail_id, Mail.due_at <= now)
-    if not session.execute(statement.values(due_at=now + MAIL_LEASE, attempts=Mail.attempts + 1)).rowcount:
+    due = Mail.id == mail_id, Mail.due_at <= now
+    before = session.execute(select(Mail.attempts, Mail.error).where(*due)).one_or_none()
+    statement = update(Mail).where(*due, Mail.attempts == (before.attempts if before else None))
+    values = {"due_at": now + MAIL_LEASE, "attempts": Mail.attempts + 1, "error": None}
+    if before is None or not session.execute(statement.values(**values)).rowcount:
         session.rollback()
         return None
     session.commit()
-    return session.scalar(select(Mail).where(Mail.id == mail_id).execution_options(populate_existing=True))
+    row = session.scalar(select(Mail).where(Mail.id == mail_id).execution_options(populate_existing=True))
+    return row, before.attempts > 0 and before.error is None
 
 
-def back_off(row, error):
+def back_off(row, error, subject):
     if row.attempts > len(MAIL_RETRY_DELAYS) or is_rejected_permanently(error):
         log.error("mail_failed", template=row.template, mail_id=row.id, attempts=row.attempts, error=str(error))
-        session.delete(row)
-    else:
-        log.warning("mail_deferred", template=row.template, mail_id=row.id, attempts=row.attempts, error=str(error))
-        row.due_at, row.error = clock.now() + MAIL_RETRY_DELAYS[row.attempts - 1], str(error)[:255]
+        give_up(row, "failed", str(error), subject)
+        return
+    log.warning("mail_deferred", template=row.template, mail_id=row.id, attempts=row.attempts, error=str(error))
+    row.due_at, row.error = clock.now() + MAIL_RETRY_DELAYS[row.attempts - 1], str(error)[:255]
     session.commit()
 
 

@@ -1,0 +1,99 @@
+"""Mass mails: the list, the form, and a page for each with its preview and progress."""
+
+from flask import Blueprint, url_for
+
+from panel.auth.browser_session import require_page_permission
+from panel.core.db import session
+from panel.schemas.mass_mails import MassMailIn
+from panel.services import hypervisors, mass_mails
+from panel.web.forms import Form
+from panel.web.htmx import build_action_response, flash_message, redirect_to, render
+from panel.web.page_registry import NavigationEntry, PaletteAction
+from panel.web.paging import Page
+from panel.web.translation import gettext as _
+from panel.web.translation import lazy_gettext
+
+bp = Blueprint("admin_mass_mails", __name__, url_prefix="/admin/mass-mails")
+READ_PERMISSION, WRITE_PERMISSION = "admin:settings:read", "admin:settings:write"
+NAVIGATION = NavigationEntry(
+    "customers", "Mass mails", "admin_mass_mails.index", icon="send", permission=READ_PERMISSION, position=95
+)
+PALETTE_ACTIONS = (
+    PaletteAction("Write mass mail", "admin_mass_mails.new", icon="plus", permission=WRITE_PERMISSION, position=310),
+)
+STATUS_LABELS = {
+    "draft": lazy_gettext("Draft"),
+    "sending": lazy_gettext("Sending"),
+    "paused": lazy_gettext("Paused"),
+    "sent": lazy_gettext("Sent"),
+}
+
+
+@bp.get("")
+@require_page_permission(READ_PERMISSION)
+def index():
+    return render("admin/mass_mails/index.html", "rows", page=Page(mass_mails.listing()), statuses=STATUS_LABELS)
+
+
+@bp.get("/new")
+@require_page_permission(WRITE_PERMISSION)
+def new():
+    return form_page(Form(MassMailIn, initial={"mails_per_minute": 60}))
+
+
+@bp.post("/new")
+@require_page_permission(WRITE_PERMISSION)
+def create():
+    form = Form(MassMailIn)
+    if form.submit(mass_mails.create):
+        return redirect_to(url_for(".show", mass_mail_id=form.result.id))
+    return form_page(form)
+
+
+def form_page(form):
+    locations = session.execute(hypervisors.select_group_names()).all()
+    return render("admin/mass_mails/new.html", "form", status=form.status, form=form, locations=locations)
+
+
+@bp.get("/<mass_mail_id>")
+@require_page_permission(READ_PERMISSION)
+def show(mass_mail_id):
+    row = mass_mails.get(mass_mail_id)
+    return render(
+        "admin/mass_mails/show.html",
+        "live",
+        mass_mail=row,
+        preview=mass_mails.preview(row),
+        recipients=mass_mails.count_recipients(row) if row.status == "draft" else row.total,
+        statuses=STATUS_LABELS,
+    )
+
+
+@bp.post("/<mass_mail_id>/start")
+@require_page_permission(WRITE_PERMISSION)
+def start(mass_mail_id):
+    row = mass_mails.start(mass_mails.get(mass_mail_id))
+    return build_action_response(_("Sending started."), url_for(".show", mass_mail_id=row.id))
+
+
+@bp.post("/<mass_mail_id>/pause")
+@require_page_permission(WRITE_PERMISSION)
+def pause(mass_mail_id):
+    row = mass_mails.pause(mass_mails.get(mass_mail_id))
+    return build_action_response(_("Sending paused."), url_for(".show", mass_mail_id=row.id))
+
+
+@bp.post("/<mass_mail_id>/resume")
+@require_page_permission(WRITE_PERMISSION)
+def resume(mass_mail_id):
+    row = mass_mails.resume(mass_mails.get(mass_mail_id))
+    return build_action_response(_("Sending resumed."), url_for(".show", mass_mail_id=row.id))
+
+
+@bp.post("/<mass_mail_id>/delete")
+@require_page_permission(WRITE_PERMISSION)
+def delete(mass_mail_id):
+    row = mass_mails.get(mass_mail_id)
+    mass_mails.delete_mass_mail(row)
+    flash_message(_("Mass mail %(name)s deleted.", name=row.name))
+    return redirect_to(url_for(".index"))
