@@ -8,9 +8,11 @@ import subprocess
 
 import pytest
 
+from panel.models import Instance
 from worker.images import commands, disk, packages, tiny, uefi
 from worker.images.commands import BuildFailed
 from worker.images.tiny import boot, tree
+from worker.tasks import restores_to_new
 
 pytestmark = pytest.mark.guest
 
@@ -242,6 +244,18 @@ def test_seed_is_converted_to_calls(read_calls):
         ["sign_in", "true", "false"],
         ["ready"],
     ]
+
+
+def test_seed_of_restored_machine_keeps_accounts_and_sign_in(read_calls):
+    instance = Instance(hostname="shop", interfaces=[])
+    restored = read_calls(user=restores_to_new.build_seed(instance, "i-1").user_data)
+    assert restored[0] == ["name", "shop"]
+    assert restored[-1] == ["ready"]
+    assert ["new_instance", "i-1", "keep_accounts"] in restored
+    assert "sign_in" not in [call[0] for call in restored]
+    deployed = read_calls(make_config(users=[], ssh_pwauth=False))
+    assert ["new_instance", "i-1"] in deployed
+    assert ["sign_in", "false", "false"] in deployed
 
 
 def test_seed_values_are_quoted_in_calls(read_calls):

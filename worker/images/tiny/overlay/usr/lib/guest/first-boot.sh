@@ -5,10 +5,13 @@ name() {
     printf '127.0.0.1 localhost\n127.0.1.1 %s %s\n::1 localhost\n' "$1" "${1%%.*}" >/etc/hosts
 }
 
-new_instance() { # ID: false on a machine that is this instance already; else nothing of an earlier one opens a door
+new_instance() { # ID [keep_accounts]: false on a machine that is this instance already; else nobody of an earlier one
+    # can sign in, unless the accounts are kept
     [ "$1" != "$(cat $state/instance-id 2>/dev/null)" ] || return 1
     instance=$1
-    rm -rf $state/instance-id $state/script* $state/boot-finished /etc/dropbear/ed25519 /etc/localtime /etc/timezone
+    rm -rf $state/instance-id $state/script* $state/boot-finished /etc/dropbear/ed25519
+    [ "$2" != keep_accounts ] || return 0
+    rm -f /etc/localtime /etc/timezone
     rm -f /root/.ssh/authorized_keys /home/*/.ssh/authorized_keys
     sed -i 's/:!*/:!/' /etc/shadow
 }

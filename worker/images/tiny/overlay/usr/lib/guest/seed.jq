@@ -43,6 +43,9 @@ def passwords:
   (.chpasswd.users | list[] | select(.password and .type != "RANDOM") | {name, type, password: (.password | tostring)})
   | ["password", .name, .password, .type // if .password | is_hash then "hash" else "text" end];
 
+# A machine restored from a backup of itself: cloud-init leaves its accounts and its way to sign in as they are, too.
+def keeps_accounts: .users == [] and .ssh_pwauth == "unchanged";
+
 def command: if type == "array" then map(tostring) | @sh else tostring end;
 
 def cloud_config:
@@ -54,14 +57,14 @@ def cloud_config:
   section("users"; .users | list[] | select(type == "object" and .name) | user),
   section("passwords"; passwords),
   section("write_files"; .write_files | list[] | file),
-  ["sign_in", (.ssh_pwauth | yes | tostring), (.disable_root | yes | tostring)],
+  (if keeps_accounts then empty else ["sign_in", (.ssh_pwauth | yes | tostring), (.disable_root | yes | tostring)] end),
   section("runcmd"; .runcmd | list[] | ["run", command]);
 
 ($meta | document) as $m
 | (if $user | startswith("#cloud-config") then $user | sub("^[^\n]*\n?"; "") | document else {} end) as $u
 | section("hostname"; $u.fqdn // $u.hostname // $m["local-hostname"] // empty | ["name", .]),
   (try ($network | document | nics) catch (["trouble", "network-config: \(.)"], ["dhcp_everywhere"])),
-  ["new_instance", $m["instance-id"] // "none"],
+  (["new_instance", $m["instance-id"] // "none"] + if $u | keeps_accounts then ["keep_accounts"] else [] end),
   section("user-data"; $u | cloud_config),
   (if $user | startswith("#!") then ["script", $user] else empty end),
   ["ready"]
