@@ -3,9 +3,11 @@
 import pytest
 from sqlalchemy import update
 
+from panel.core import clock
 from panel.core.db import session
 from panel.models import BackupRepository, InstanceBackup, Task
 from panel.services import backup_repositories, hypervisor_removal, instance_backups
+from panel.workflows import waiting
 from tests.support.task_queue import queued_calls, run_queued_calls
 from tests.support.worker_faults import requeue_to_new_worker
 from worker.backups import garbage
@@ -123,6 +125,21 @@ def test_answer_tells_what_a_worker_process_has_changed(backup, find_backup):
     session.commit()
     assert row.is_claimed
     assert instance_backups.get_outcome_error(task.id).reason == "delete_not_dispatched"
+
+
+def test_request_waits_for_the_outcome_of_a_deletion_that_has_begun(api_as, path, backup, monkeypatch, fail_at):
+    """BAK-32: a worker process marks the deletion as dispatched long before it fails."""
+
+    def dispatch():
+        values = update(InstanceBackup).values(delete_dispatched_at=clock.now())
+        session.execute(values.execution_options(synchronize_session=False))
+
+    steps = iter((dispatch, run_queued_calls))
+    monkeypatch.setattr(waiting.time, "sleep", lambda _: next(steps)())
+    fail_at("delete")
+    answer = api_as("owner", "DELETE", f"{path}/backup/{backup['id']}")
+    assert (answer.status_code, answer.json["reason"]) == (422, "delete_not_dispatched")
+    assert next(steps, None) is None
 
 
 def test_refused_deletion_releases_the_claim(api_as, path, backup, fail_at, find_backup):

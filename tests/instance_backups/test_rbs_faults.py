@@ -22,7 +22,7 @@ from worker.nodes.base import Power
 from worker.tasks import rbs_stores
 from worker.tasks.instance_backups import reconcile_deletions
 
-TIMEOUT_SECONDS, DELAY_SECONDS = 0.3, 0.6
+TIMEOUT_SECONDS, DELAY_SECONDS = 0.3, 1.5
 BACKUP_FUNCTIONS = (
     *("snapshots", "backup", "previous", "fixed_index", "fixed_chunk", "fixed_close", "blob", "finish"),
 )
@@ -171,6 +171,28 @@ def test_deletion_without_outcome_stays_claimed(
     reconcile_deletions()
     assert (find_backup(backup) is None) is is_deleted
     assert is_deleted or find_backup(backup).delete_claimed_at is None
+
+
+def test_unanswered_deletion_stays_claimed_while_the_server_still_has_the_snapshot(
+    api_as, back_up, find_backup, path, rbs_server, short_timeout, monkeypatch
+):
+    """BAK-32: the server may delete it later, so that it is listed now proves nothing."""
+    backup, real = back_up(), Api.delete
+
+    def delete_slowly(api, snapshot):
+        rbs_server.delay = DELAY_SECONDS
+        try:
+            real(api, snapshot)
+        finally:
+            rbs_server.delay = 0
+
+    monkeypatch.setattr(Api, "delete", delete_slowly)
+    answer = api_as("owner", "DELETE", f"{path}/backup/{backup['id']}")
+    assert (answer.status_code, answer.json["reason"]) == (503, "delete_dispatch_unconfirmed")
+    assert find_backup(backup).delete_claimed_at
+    wait_until(lambda: not rbs_server.datastore.snapshots, "the server")
+    reconcile_deletions()
+    assert find_backup(backup) is None
 
 
 def test_snapshot_that_the_server_did_not_delete_keeps_its_backup(

@@ -4,6 +4,9 @@
 class StoreError(Exception):
     """The repository cannot do this."""
 
+    is_unanswered = False
+    """Whether a request was sent whose answer did not arrive. The target may still carry it out."""
+
 
 class ObjectNotFound(StoreError):
     """The target has no object of that name."""

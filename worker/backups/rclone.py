@@ -113,7 +113,9 @@ class RcloneTarget(Target):
                 timeout=self.command_timeout,
             )
         except subprocess.TimeoutExpired as error:
-            raise RcloneFailed(action, "no answer in time") from error
+            failure = RcloneFailed(action, "no answer in time")
+            failure.is_unanswered = True
+            raise failure from error
         except OSError as error:
             raise RcloneFailed(action, "rclone cannot be started") from error
         if result.returncode in NOT_FOUND_CODES:

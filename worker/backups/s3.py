@@ -58,6 +58,7 @@ class RequestFailed(TargetFailed):
     def __init__(self, action: str, reason: str, status: int | None = None, code: str | None = None) -> None:
         super().__init__(f"The target failed at {action}: {reason}")
         self.reason, self.status, self.code = reason, status, code
+        self.is_unanswered = status is None
 
 
 class AnswerIncomplete(RequestFailed):

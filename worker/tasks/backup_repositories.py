@@ -23,9 +23,9 @@ INDEX_FOLDER = "backup-indexes"
 class StorageFailed(Problem):
     """The destination does not work as it should. Customers see the sentence, operators the detail."""
 
-    def __init__(self, detail):
+    def __init__(self, detail, *, is_unanswered=False):
         super().__init__(message("The backup storage cannot be used now."))
-        self.detail = detail
+        self.detail, self.is_unanswered = detail, is_unanswered
 
 
 @contextmanager
@@ -34,7 +34,7 @@ def translated_errors():
     try:
         yield
     except StoreError as error:
-        raise StorageFailed(str(error)) from error
+        raise StorageFailed(str(error), is_unanswered=error.is_unanswered) from error
 
 
 def get_repository(repository_id):

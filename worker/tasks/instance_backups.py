@@ -192,15 +192,16 @@ def delete(work):
 
 
 def delete_point(work, repository):
-    """Delete the point. After a failure the backup counts as dispatched unless the destination still has the point."""
+    """Delete the point. After a failure the backup counts as dispatched unless the destination has answered and still
+    has the point: without an answer it may delete the point later."""
     backup = instance_backups.find_by_id(work.task.resource_id)
     backup.delete_dispatched_at = clock.now()
     work.step(message("Deleting the backup"), 50)
     try:
         with translated_errors():
             repository.delete_point(backup.id)
-    except StorageFailed:
-        if has_point(repository, work.task.resource_id):
+    except StorageFailed as error:
+        if not error.is_unanswered and has_point(repository, work.task.resource_id):
             instance_backups.find_by_id(work.task.resource_id).delete_dispatched_at = None
             session.commit()
         raise

@@ -16,6 +16,12 @@ class ServerFailed(TargetFailed):
         self.reason, self.status = reason, status
 
 
+class ServerUnanswered(ServerFailed):
+    """A request was sent, and the server did not answer it."""
+
+    is_unanswered = True
+
+
 class FingerprintMismatch(ServerFailed):
     """The server presented another certificate than the pinned one. Nothing was sent to it."""
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import h11
 
-from worker.backups.rbs.errors import ServerFailed
+from worker.backups.rbs.errors import ServerFailed, ServerUnanswered
 from worker.backups.rbs.tls import describe_error
 
 READ_BYTES = 64 * 1024
@@ -25,7 +25,8 @@ class Answer:
 def send_request(
     connection: ssl.SSLSocket, method: str, target: str, headers: list[tuple[str, str]], body: bytes = b""
 ) -> Answer:
-    """Send the only request of this connection and return the answer."""
+    """Send the only request of this connection and return the answer. Raises `ServerUnanswered` without
+    one."""
     protocol = h11.Connection(h11.CLIENT)
     lengths = [("content-length", str(len(body)))] if body or method in ("POST", "PUT") else []
     try:
@@ -36,9 +37,9 @@ def send_request(
         connection.sendall(protocol.send(h11.EndOfMessage()) or b"")
         return read_answer(connection, protocol)
     except OSError as error:
-        raise ServerFailed("a request", describe_error(error)) from error
+        raise ServerUnanswered("a request", describe_error(error)) from error
     except h11.RemoteProtocolError as error:
-        raise ServerFailed("a request", "it does not speak HTTP, or ended the connection") from error
+        raise ServerUnanswered("a request", "it does not speak HTTP, or ended the connection") from error
 
 
 def read_answer(connection: ssl.SSLSocket, protocol: h11.Connection) -> Answer:
