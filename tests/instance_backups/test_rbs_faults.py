@@ -179,14 +179,14 @@ def test_unanswered_deletion_stays_claimed_while_the_server_still_has_the_snapsh
     """BAK-32: the server may delete it later, so that it is listed now proves nothing."""
     backup, real = back_up(), Api.delete
 
-    def delete_slowly(api, snapshot):
+    def delete_with_delay(api, snapshot):
         rbs_server.delay = DELAY_SECONDS
         try:
             real(api, snapshot)
         finally:
             rbs_server.delay = 0
 
-    monkeypatch.setattr(Api, "delete", delete_slowly)
+    monkeypatch.setattr(Api, "delete", delete_with_delay)
     answer = api_as("owner", "DELETE", f"{path}/backup/{backup['id']}")
     assert (answer.status_code, answer.json["reason"]) == (503, "delete_dispatch_unconfirmed")
     assert find_backup(backup).delete_claimed_at
