@@ -84,7 +84,7 @@ def test_token_is_revoked_without_javascript(browser, running_installation):
 def test_operator_impersonates_customer(page, running_installation, screenshot):
     sign_in(page, running_installation, OPERATOR)
     page.goto(f"{running_installation.url}/admin/customers?search={CUSTOMER}")
-    page.locator("#rows").get_by_role("link").first.click()
+    page.locator("#rows tbody").get_by_role("link").first.click()
     page.get_by_role("button", name="Sign in as customer").click()
     banner = page.locator("#impersonating")
     expect(banner).to_contain_text(f"You are acting as {CUSTOMER}")
