@@ -91,7 +91,7 @@ def test_attach_that_blocks_all_inbound_asks_for_confirmation(browser_as, cast, 
     page = browser.get(answer.headers["Location"]).text
     assert LOCKOUT_WARNING in page
     assert re.search(r'<section [^>]*aria-describedby="question" tabindex="-1" autofocus>', page)
-    assert "Add SSH rule" in page
+    assert "Add a rule for SSH" in page
     assert session.scalar(select(SecurityGroupMember)) is None
     browser.post(f"{group_path}/attach", data={**sent, "confirmed": "1", "add": "ssh"})
     assert session.scalar(select(SecurityGroupMember.instance_id)) == instance.id
