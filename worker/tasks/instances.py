@@ -63,10 +63,11 @@ def deploy(work):
 
 def create_unused_volumes(work, instance):
     """Create the disks of volumes that were attached before the first start and never used."""
-    for volume in instance.volumes:
+    for volume in list(instance.volumes):
         if not volume.ever_attached:
             work.node.create_disk(build_disk(volume))
             volume.ever_attached = True
+            session.commit()
 
 
 def get_image(work):

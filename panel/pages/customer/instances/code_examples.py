@@ -1,11 +1,9 @@
 """The API calls that do what the form for new instances does, as curl commands and as a Python program."""
 
 import json
-from pprint import pformat
 from textwrap import indent
 
 from flask import current_app
-
 
 HIDDEN_PASSWORD = "********"
 INSTANCE_PLACEHOLDER = "$INSTANCE"
@@ -37,7 +35,7 @@ def list_calls(form, choices):
 
 def list_create_values(form, choices):
     values = {name: choices[name] and choices[name].id for name in ("location", "plan", "pack") if name in choices}
-    body = {f"{name}_id": value for name, value in values.items() if value or name != "pack"}
+    body = {f"{name}_id": value for name, value in values.items() if value}
     names = form.get_value("display_name"), form.get_value("hostname")
     if choices["quantity"] > 1:
         label, hostname = names
@@ -54,7 +52,8 @@ def get_install_call(form, choices):
     path = f"/api/instance/{INSTANCE_PLACEHOLDER}"
     if choices["iso"]:
         return f"{path}/self-deploy", {"iso_id": choices["iso"].id}
-    body = {"image_id": choices["image"] and choices["image"].id, "ssh_keys": choices["chosen_key_ids"]}
+    body = {"image_id": choices["image"].id} if choices["image"] else {}
+    body["ssh_keys"] = choices["chosen_key_ids"]
     if script_ids := [script_id for script_id in form.get_values("user_scripts") if script_id]:
         body["user_scripts"] = script_ids
     body |= {name: form.get_value(name) for name in ("timezone", "cloudcfg") if form.get_value(name)}
@@ -101,10 +100,10 @@ def format_python(calls, choices):
 
 
 def format_literal(body):
-    """Return the body as Python code, with the placeholders as variables."""
-    text = pformat(body, width=88, sort_dicts=False).replace(repr(INSTANCE_PLACEHOLDER), "instance_id")
+    """Return the body as Python code, with the placeholders as variables. Its strings are the same in JSON."""
+    text = json.dumps(body, indent=4, ensure_ascii=False).replace(f'"{INSTANCE_PLACEHOLDER}"', "instance_id")
     for value in body.values():
         if isinstance(value, str) and NUMBER_PLACEHOLDER in value:
-            code = repr(value.replace("{", "{{").replace("}", "}}").replace(NUMBER_PLACEHOLDER, "{number}"))
-            text = text.replace(repr(value), f"f{code}")
+            code = value.replace("{", "{{").replace("}", "}}").replace(NUMBER_PLACEHOLDER, "{number}")
+            text = text.replace(json.dumps(value, ensure_ascii=False), f"f{json.dumps(code, ensure_ascii=False)}")
     return text

@@ -41,7 +41,7 @@ PASSWORDS_SUBJECT = "created"
 @bp.get("/new")
 @require_page_permission("instances.create")
 def new():
-    return create_page(Form(*FORMS, initial=dict(request.args)))
+    return create_page(Form(*FORMS, initial={"quantity": 1, **request.args}))
 
 
 @bp.post("/new")
@@ -56,12 +56,12 @@ def create():
         return create_page(form, "form")
     rows = form.result
     if len(rows) == 1:
-        [(instance, task, password)] = rows
+        [(instance, _task, password)] = rows
         if password:
             flash_secrets.store(instance.id, password)
         flash_message(_("Creation of %(display_name)s requested.", display_name=instance.display_name), "info")
         return redirect_to(url_for("instances.show", instance_id=instance.id))
-    passwords = {instance.id: password for instance, task, password in rows if password}
+    passwords = {instance.id: password for instance, _task, password in rows if password}
     if passwords:
         flash_secrets.store(PASSWORDS_SUBJECT, json.dumps(passwords))
     return redirect_to(
