@@ -90,6 +90,20 @@ class Capacity:
             return error.message
         return None
 
+    def count_machines(self, needs: Plan | Requirements, maximum: int) -> int:
+        """Return how many machines of this size fit, at most `maximum`."""
+        rest = copy(self)
+        rest.ram, rest.cores, rest.disk = dict(self.ram), dict(self.cores), dict(self.disk)
+        for count in range(maximum):
+            try:
+                host, storage = rest.choose_host(needs)
+            except Invalid:
+                return count
+            rest.ram[host] -= needs.ram
+            rest.cores[host] -= needs.cpu_cores
+            rest.disk[storage] -= needs.storage
+        return maximum
+
     def choose_storage(self, size: int, sentence: str, error_field: str) -> Storage:
         """Return the storage with the most free space, if that is enough for `size` GiB. Raise otherwise."""
         storages = [storage for storage in self.disk if storage.enabled]
@@ -152,6 +166,11 @@ def list_capacity_errors(group: HypervisorGroup, plans: Iterable[Plan]) -> dict[
     """Return for each plan why no machine of that size can be placed in the location now, or None."""
     capacity = Capacity(session.scalars(select_open_hypervisors(group)).all())
     return {plan: capacity.placement_error(plan) for plan in plans}
+
+
+def count_machines(group: HypervisorGroup, plan: Plan, maximum: int) -> int:
+    """Return how many machines of the plan fit into the location now, at most `maximum`."""
+    return Capacity(session.scalars(select_open_hypervisors(group)).all()).count_machines(plan, maximum)
 
 
 def find_full_locations(groups: Sequence[HypervisorGroup]) -> set[str]:

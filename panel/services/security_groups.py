@@ -7,7 +7,7 @@ changed. Instances of the account may be put into both.
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Select, func, or_, select
+from sqlalchemy import ColumnElement, Select, and_, func, or_, select
 from sqlalchemy.orm import joinedload, undefer, with_expression
 
 from panel.core.db import lock_row, session
@@ -23,6 +23,8 @@ from panel.services.state_machine import ensure_not_suspended
 
 MAX_GROUPS_PER_INSTANCE, MAX_RULES_PER_GROUP = 10, 50
 """Maximum number of groups for each instance, and of rules for each group."""
+
+SSH_PORT = 22
 
 RULE_IDENTITY_COLUMNS = (
     "direction",
@@ -173,18 +175,50 @@ def is_same_rule(rule: SecurityRule, facts: Mapping[str, Any]) -> bool:
     return all(getattr(rule, field) == facts.get(field) for field in RULE_IDENTITY_COLUMNS)
 
 
-def list_cut_off_instances(group: SecurityGroup, instance_ids: Collection[str]) -> Sequence[Instance]:
-    """Return those of the instances that would be unreachable after joining the group.
+def ssh_condition() -> ColumnElement[bool]:
+    """Return the condition for rules that allow SSH to come in, whatever its source."""
+    first, last = SecurityRule.port_range_min, SecurityRule.port_range_max
+    has_port = or_(first.is_(None), and_(first <= SSH_PORT, func.coalesce(last, first) >= SSH_PORT))
+    protocols = or_(SecurityRule.protocol == "all", and_(SecurityRule.protocol == "tcp", has_port))
+    return and_(SecurityRule.direction == "ingress", protocols)
 
-    These are in no group with a rule for inbound traffic, and neither has this group one.
-    """
-    ingress = select(SecurityRule.group_id).where(SecurityRule.direction == "ingress")
-    if session.scalar(ingress.where(SecurityRule.group_id == group.id).limit(1)):
-        return []
-    members = SecurityGroupMember
-    reachable_ids = select(members.instance_id).where(or_(members.group_id == group.id, members.group_id.in_(ingress)))
-    query = select(Instance).where(Instance.id.in_(instance_ids), Instance.id.not_in(reachable_ids))
-    return session.scalars(query.order_by(Instance.display_name)).all()
+
+def allows_ssh(group_ids: Collection[str]) -> bool:
+    """Return whether a rule of these groups allows SSH to come in."""
+    query = select(SecurityRule.id).where(SecurityRule.group_id.in_(group_ids), ssh_condition())
+    return session.scalar(query.limit(1)) is not None
+
+
+def list_ssh_losers(
+    instance_ids: Collection[str],
+    *,
+    joined: SecurityGroup | None = None,
+    left: SecurityGroup | None = None,
+    removed_rule_id: str | None = None,
+) -> Sequence[Instance]:
+    """Return those of the instances to which SSH is allowed now, but not after joining or leaving a group, or without
+    a rule."""
+    members = select(SecurityGroupMember.instance_id, SecurityGroupMember.group_id)
+    memberships: dict[str, set[str]] = {instance_id: set() for instance_id in instance_ids}
+    for instance_id, group_id in session.execute(members.where(SecurityGroupMember.instance_id.in_(instance_ids))):
+        memberships[instance_id].add(group_id)
+    group_ids = {group.id for group in (joined, left) if group}.union(*memberships.values())
+    rules = select(SecurityRule.id, SecurityRule.group_id).where(SecurityRule.group_id.in_(group_ids), ssh_condition())
+    group_by_rule = dict(session.execute(rules).all())
+    open_before = set(group_by_rule.values())
+    open_after = {group_id for rule_id, group_id in group_by_rule.items() if rule_id != removed_rule_id}
+    losers = []
+    for instance_id, before in memberships.items():
+        after = (before | {joined.id} if joined else before) - {left and left.id}
+        if (not before or before & open_before) and after and not after & open_after:
+            losers.append(instance_id)
+    return session.scalars(select(Instance).where(Instance.id.in_(losers)).order_by(Instance.display_name)).all()
+
+
+def list_member_ids(group: SecurityGroup) -> Sequence[str]:
+    """Return the ids of the instances in the group."""
+    query = select(SecurityGroupMember.instance_id).where(SecurityGroupMember.group_id == group.id)
+    return session.scalars(query).all()
 
 
 def list_visible(instance_ids: Collection[str], account: Access | Account | None = None) -> Sequence[Instance]:

@@ -238,6 +238,9 @@ def test_rename_in_place(browser_as, cast):
     assert instance.display_name == "New name"
     assert browser.post(f"/instances/{instance.id}/rename", data={"display_name": ""}).status_code == 422
     assert instance.display_name == "New name"
+    part = browser.post(f"/instances/{instance.id}/rename", data={"display_name": "<b>"}, headers=PARTIAL_HEADERS).text
+    assert part.count("&lt;b&gt;") == 2  # breadcrumb and title
+    assert "<b>" not in part
 
 
 def test_instance_page_saves_settings(browser_as, cast):

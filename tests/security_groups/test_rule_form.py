@@ -91,11 +91,79 @@ def test_attach_that_blocks_all_inbound_asks_for_confirmation(browser_as, cast, 
     page = browser.get(answer.headers["Location"]).text
     assert LOCKOUT_WARNING in page
     assert re.search(r'<section [^>]*aria-describedby="question" tabindex="-1" autofocus>', page)
-    assert "Add SSH rule" in page
+    assert "Add a rule for SSH" in page
     assert session.scalar(select(SecurityGroupMember)) is None
     browser.post(f"{group_path}/attach", data={**sent, "confirmed": "1", "add": "ssh"})
     assert session.scalar(select(SecurityGroupMember.instance_id)) == instance.id
     assert list_rules() == [("tcp", "ipv4", 22, 22), ("tcp", "ipv6", 22, 22)]
+
+
+@pytest.fixture
+def ssh_group(cast):
+    """A group with a rule for SSH, and an instance in it."""
+    row = security_groups.create(cast.owner, name="ssh")
+    facts = {
+        "direction": "ingress",
+        "protocol": "tcp",
+        "ip_version": "ipv4",
+        "port_range_min": 20,
+        "port_range_max": 30,
+    }
+    security_groups.add_rule(row, cast.owner, actor="test", **facts)
+    security_groups.attach(row, [cast.instance(display_name="Shop").id], cast.owner, actor="test")
+    session.commit()
+    return row
+
+
+def test_removal_of_last_ssh_rule_asks_for_confirmation(browser_as, ssh_group):
+    browser, path = browser_as("owner"), f"/security-groups/{ssh_group.id}"
+    removal = f"{path}/rule/{session.scalar(select(SecurityRule.id))}/delete"
+    answer = browser.post(removal)
+    assert answer.headers["Location"] == removal
+    page = browser.get(removal).text
+    assert "SSH to this instance will be blocked." in page
+    assert "Shop" in page
+    assert list_rules() != []
+    browser.post(f"{path}/presets/ssh")
+    assert browser.post(removal).headers["Location"] == path  # another rule allows SSH
+    assert len(list_rules()) == 2
+    browser.post(f"{path}/rule/{session.scalar(select(SecurityRule.id))}/delete")
+    last_id = session.scalar(select(SecurityRule.id))
+    assert browser.post(f"{path}/rule/{last_id}/delete").headers["Location"].endswith(f"{last_id}/delete")
+    browser.post(f"{path}/rule/{last_id}/delete", data={"confirmed": "1"})
+    assert list_rules() == []
+
+
+def test_leaving_or_deleting_the_group_with_ssh_asks_for_confirmation(browser_as, cast, group, ssh_group):
+    browser, path = browser_as("owner"), f"/security-groups/{ssh_group.id}"
+    instance_id = session.scalar(select(SecurityGroupMember.instance_id))
+    security_groups.attach(group, [instance_id], cast.owner, actor="test")
+    session.commit()
+    question = "SSH to this instance will be blocked."
+    assert question in browser.post(f"{path}/delete", follow_redirects=True).text
+    sent = {"instance_ids": instance_id, "back": instance_id}
+    assert question in browser.post(f"{path}/detach", data=sent, follow_redirects=True).text
+    assert len(session.scalars(select(SecurityGroupMember)).all()) == 2
+    browser.post(f"{path}/detach", data=sent | {"confirmed": "1"})
+    assert session.scalars(select(SecurityGroupMember.group_id)).all() == [group.id]
+    assert browser.post(f"{path}/delete").headers["Location"] == "/security-groups"
+
+
+def test_open_instance_joins_group_without_ssh_after_confirmation(browser_as, cast, group, group_path):
+    facts = {
+        "direction": "ingress",
+        "protocol": "tcp",
+        "ip_version": "ipv4",
+        "port_range_min": 80,
+        "port_range_max": 80,
+    }
+    security_groups.add_rule(group, cast.owner, actor="test", **facts)
+    instance = cast.instance()
+    session.commit()
+    page = browser_as("owner").post(f"{group_path}/attach", data={"instance_ids": instance.id}, follow_redirects=True)
+    assert "SSH to this instance will be blocked." in page.text
+    assert "Add without SSH" in page.text
+    assert session.scalar(select(SecurityGroupMember)) is None
 
 
 def test_attach_with_other_inbound_rules_needs_no_confirmation(browser_as, cast, group, group_path):

@@ -44,6 +44,7 @@ def deploy(work):
     work.undo("delete_disk", disk.pool, disk.name)
     work.node.create_disk(disk, build_node_image(image))
 
+    create_unused_volumes(work, instance)
     work.step(message("Writing the first-boot configuration"), 70)
     seed = cloud_init.build_seed(instance, work.task.arguments, work.task.secret, work.task.id, scripts, image)
     work.undo("delete_disk", disk.pool, get_seed_name(instance))
@@ -58,6 +59,15 @@ def deploy(work):
     work.node.start(instance.id)
     record_power_after_call(work, "on", queried_at)
     state_reports.on_deployed(instance, actor=work.task.actor)
+
+
+def create_unused_volumes(work, instance):
+    """Create the disks of volumes that were attached before the first start and never used."""
+    for volume in list(instance.volumes):
+        if not volume.ever_attached:
+            work.node.create_disk(build_disk(volume))
+            volume.ever_attached = True
+            session.commit()
 
 
 def get_image(work):

@@ -9,7 +9,13 @@ from panel.services.docker_deployments import state_reports as docker_deployment
 from panel.services.instances import state_reports
 from worker.engine.registry import task_handler
 from worker.tasks import cloud_init, media_downloads
-from worker.tasks.instances import get_instance, on_deploy_failed, power_off, record_power_after_call
+from worker.tasks.instances import (
+    create_unused_volumes,
+    get_instance,
+    on_deploy_failed,
+    power_off,
+    record_power_after_call,
+)
 from worker.tasks.machine_spec import build_disk, build_spec, get_seed_name
 from worker.tasks.optical_drives import choose_iso_storage, ensure_iso_on_node
 from worker.tasks.spec_rescue import disable_rescue
@@ -41,6 +47,7 @@ def self_deploy(work):
     work.step(message("Creating a blank disk"), 60)
     work.undo("delete_disk", disk.pool, disk.name)
     work.node.create_disk(disk)
+    create_unused_volumes(work, instance)
     arguments = {**work.task.arguments, "ssh_keys": [], "timezone": None, "cloudcfg": None}
     work.undo("delete_disk", disk.pool, get_seed_name(instance))
     seed_disk = work.node.create_seed(

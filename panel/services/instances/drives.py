@@ -8,6 +8,7 @@ from panel.core.errors import Invalid, NotFound, Unavailable
 from panel.core.messages import message
 from panel.core.task_kinds import task_kind
 from panel.models import Instance, Iso, Task
+from panel.services.instances.self_deploy import NOT_HTTPS_MESSAGE
 from panel.services.state_machine import TASK_RUNNING, make_problem
 
 task_kind("iso_mount", "ISO insert")
@@ -27,7 +28,7 @@ def mount(instance: Instance, slot: str, iso: Iso, *, actor: str, by_operator: b
     column = get_drive_column(slot)
     ensure_changeable(instance, by_operator)
     if not iso.url.startswith("https://"):
-        raise Invalid(message("This ISO has no https address, so no node can fetch it."), reason="iso_url_not_https")
+        raise Invalid(NOT_HTTPS_MESSAGE, reason="iso_url_not_https")
     return enqueue_change(instance, slot, column, iso, "iso_mount", actor)
 
 

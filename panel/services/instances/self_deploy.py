@@ -10,6 +10,8 @@ from panel.services.instances.actions import enqueue
 from panel.services.instances.blockers import ensure_disks_free
 from panel.services.state_machine import TASK_RUNNING, make_problem
 
+NOT_HTTPS_MESSAGE = message("This ISO has no https address, so no node can fetch it.")
+
 task_kind("instance_self_deploy", "Installation from an ISO")
 
 
@@ -27,7 +29,7 @@ def self_deploy(
     ensure_self_deployable(instance)
     iso = isos.get_chosen(iso_id, account, error_field)
     if not iso.url.startswith("https://"):
-        raise Invalid(message("This ISO has no https address, so no node can fetch it."), reason="iso_url_not_https")
+        raise Invalid(NOT_HTTPS_MESSAGE, reason="iso_url_not_https")
     arguments = {"iso_id": iso.id, "hostname": hostname or instance.hostname}
     task = enqueue(instance, "self_deploy", "exclusive", actor=actor, arguments=arguments)
     instance.hostname = hostname or instance.hostname

@@ -3,6 +3,7 @@
 from panel.services.metrics.export import export_account, export_instance
 from panel.services.metrics.read import (
     TIME_RANGES,
+    count_written_bytes,
     describe_agent,
     describe_now,
     find_fresh,
@@ -15,6 +16,7 @@ from panel.services.metrics.ring_buffer import rollup, rollup_host, write, write
 
 __all__ = [
     "TIME_RANGES",
+    "count_written_bytes",
     "describe_agent",
     "describe_now",
     "export_account",

@@ -61,6 +61,18 @@ def make_time(seconds: float) -> datetime:
     return datetime.fromtimestamp(int(seconds), UTC)
 
 
+def count_written_bytes(instance: Instance, since: datetime) -> int | None:
+    """Return about how many bytes the machine has written to its disks since then; None without samples, or when it
+    is longer ago than they are kept."""
+    age = (clock.now() - since).total_seconds()
+    time_range = next((name for name, (length, _step) in TIME_RANGES.items() if length >= age), None)
+    if time_range is None:
+        return None
+    series = get_series(instance, time_range)
+    rates = [point["disk_write_bytes"] for point in series["points"] if point["at"] >= since]
+    return int(sum(rates) * series["step"]) if rates else None
+
+
 def find_latest(instance: Instance) -> dict[str, Any] | None:
     """Return the newest sample of a machine, if it is from the last minute; else None."""
     now = clock.now().timestamp()

@@ -7,7 +7,7 @@ from marshmallow import ValidationError, fields, validate
 
 from panel.core.db import session
 from panel.core.errors import Invalid
-from panel.models import IpSet
+from panel.models import IpSet, SecurityGroup
 from panel.schemas.base import In, Text
 from panel.schemas.constants import IP_VERSIONS, RULE_DIRECTIONS, RULE_PROTOCOLS
 from panel.schemas.security_groups import SecurityRuleIn
@@ -42,21 +42,49 @@ class RuleForm(In):
 def add_rules(group, account, *, actor, ip_version, ports=None, **values):
     """Add a rule for each chosen IP version and return them. Skips versions that have the rule already, unless all
     have it; then security_groups.add_rule refuses."""
-    low, high = parse_ports(ports)
-    versions = list_possible_versions(values) if ip_version == BOTH_VERSIONS else [ip_version]
-    requested = [
-        validate_rule({**values, "ip_version": version, "port_range_min": low, "port_range_max": high})
-        for version in versions
-    ]
+    requested = build_rules(ip_version, ports, **values)
     new = [rule for rule in requested if not security_groups.has_rule(group, rule)] or requested
     return [security_groups.add_rule(group, account, actor=actor, **rule) for rule in new]
 
 
+def build_rules(ip_version, ports=None, **values):
+    """Return the validated rule for each chosen IP version."""
+    low, high = parse_ports(ports)
+    versions = list_possible_versions(values) if ip_version == BOTH_VERSIONS else [ip_version]
+    return [
+        validate_rule({**values, "ip_version": version, "port_range_min": low, "port_range_max": high})
+        for version in versions
+    ]
+
+
 def add_preset(group, account, name, *, actor):
     """Add the inbound rules of a preset for both IP versions."""
+    return add_rules(group, account, actor=actor, **build_preset(name))
+
+
+def build_preset(name):
     label, protocol, port = RULE_PRESETS[name]
     values = {"direction": "ingress", "protocol": protocol, "description": str(label)}
-    return add_rules(group, account, actor=actor, ip_version=BOTH_VERSIONS, ports=port and str(port), **values)
+    return {**values, "ip_version": BOTH_VERSIONS, "ports": port and str(port)}
+
+
+def get_preset_group(account, names, *, actor):
+    """Return the account's group that allows exactly these presets and has their name. Create it if there is none."""
+    names = [name for name in RULE_PRESETS if name in names]
+    group_name = ", ".join(str(RULE_PRESETS[name][0]) for name in names)
+    rules = [rule for name in names for rule in build_rules(**build_preset(name))]
+    query = security_groups.listing(account).where(
+        SecurityGroup.name == group_name, SecurityGroup.account_id == account.id
+    )
+    for group in session.scalars(query):
+        if len(security_groups.list_rules(group)) == len(rules) and all(
+            security_groups.has_rule(group, rule) for rule in rules
+        ):
+            return group
+    group = security_groups.create(account, name=group_name)
+    for name in names:
+        add_preset(group, account, name, actor=actor)
+    return group
 
 
 def parse_ports(text):

@@ -137,10 +137,25 @@ def change(group_id):
 @VIEWS.page("POST", "/<group_id>/delete", can=DELETE_PERMISSION)
 def delete(group_id):
     group = get_own(group_id)
+    if must_confirm(list_losers_of_all(group, left=group)):
+        return redirect_to(url_for(".confirm_delete", group_id=group_id))
     name = group.name
     security_groups.delete(group, actor=get_current_actor())
     flash_message(_("Security group %(name)s deleted.", name=name))
     return redirect_to(url_for(".index"))
+
+
+@VIEWS.page("GET", "/<group_id>/delete", can=DELETE_PERMISSION)
+def confirm_delete(group_id):
+    group = get_own(group_id)
+    return ssh_warning_page(
+        group,
+        list_losers_of_all(group, left=group),
+        title=_("Delete %(name)s", name=group.name),
+        explanation=_("Their other groups have no rule for SSH."),
+        url=url_for(".delete", group_id=group_id),
+        button=_("Delete group"),
+    )
 
 
 @VIEWS.page("POST", "/<group_id>/rules", can=MANAGE_PERMISSION)
@@ -166,17 +181,34 @@ def add_preset(group_id, preset):
 
 @VIEWS.page("POST", "/<group_id>/rule/<rule_id>/delete", can=MANAGE_PERMISSION)
 def remove_rule(group_id, rule_id):
-    security_groups.remove_rule(get_own(group_id), rule_id, actor=get_current_actor())
+    """Delete a rule. Asks for confirmation when SSH to an instance would be blocked."""
+    group = get_own(group_id)
+    if must_confirm(list_losers_of_all(group, removed_rule_id=rule_id)):
+        return redirect_to(url_for(".confirm_rule_removal", group_id=group_id, rule_id=rule_id))
+    security_groups.remove_rule(group, rule_id, actor=get_current_actor())
     return build_action_response(with_update_notice(_("Rule deleted.")), url_for(".show", group_id=group_id))
+
+
+@VIEWS.page("GET", "/<group_id>/rule/<rule_id>/delete", can=MANAGE_PERMISSION)
+def confirm_rule_removal(group_id, rule_id):
+    group = get_own(group_id)
+    return ssh_warning_page(
+        group,
+        list_losers_of_all(group, removed_rule_id=rule_id),
+        title=_("Delete rule"),
+        explanation=_("This is the last rule that allows SSH."),
+        url=url_for(".remove_rule", group_id=group_id, rule_id=rule_id),
+        button=_("Delete rule"),
+    )
 
 
 @VIEWS.page("POST", "/<group_id>/attach", can=MANAGE_PERMISSION)
 def attach(group_id):
-    """Add instances. Asks for confirmation when the group would block all inbound traffic of one."""
+    """Add instances. Asks for confirmation when SSH to one would be blocked."""
     group, ids = get_visible(group_id), request.form.getlist("instance_ids")
     if request.form.get("add") == "ssh":
         rule_form.add_preset(get_own(group_id), scope_account(), "ssh", actor=get_current_actor())
-    elif "confirmed" not in request.form and list_closed_instances(group, ids):
+    elif must_confirm(list_losers(ids, joined=group)):
         return redirect_to(
             url_for(".confirm_attach", group_id=group_id, instance_ids=ids, back=request.form.get("back"))
         )
@@ -186,24 +218,71 @@ def attach(group_id):
 @VIEWS.page("GET", "/<group_id>/attach", can=MANAGE_PERMISSION)
 def confirm_attach(group_id):
     group, ids = get_visible(group_id), request.args.getlist("instance_ids")
-    context = {
-        "group": group,
-        "ids": ids,
-        "closed": list_closed_instances(group, ids),
-        "disabled_reason": change_error(group),
-    }
-    return render("customer/security_groups/attach.html", instance_id=request.args.get("back", ""), **context)
-
-
-def list_closed_instances(group, ids):
-    """Return the visible instances that the group would cut off from inbound traffic."""
-    visible_ids = {instance.id for instance in security_groups.list_visible(ids, scope_account())}
-    return [instance for instance in security_groups.list_cut_off_instances(group, ids) if instance.id in visible_ids]
+    has_inbound_rules = any(rule.direction == "ingress" for rule in security_groups.list_rules(group))
+    return ssh_warning_page(
+        group,
+        list_losers(ids, joined=group),
+        title=_("Add to %(name)s", name=group.name),
+        explanation=_("The group has no rule for SSH.") if has_inbound_rules else _("The group has no inbound rules."),
+        url=url_for(".attach", group_id=group_id),
+        button=_("Add without SSH") if has_inbound_rules else _("Add without rules"),
+        ids=ids,
+        is_all_blocked=not has_inbound_rules,
+        can_add_rule=change_error(group) is None,
+    )
 
 
 @VIEWS.page("POST", "/<group_id>/detach", can=MANAGE_PERMISSION)
 def detach(group_id):
+    """Remove instances. Asks for confirmation when SSH to one would be blocked."""
+    group, ids = get_visible(group_id), request.form.getlist("instance_ids")
+    if must_confirm(list_losers(ids, left=group)):
+        return redirect_to(
+            url_for(".confirm_detach", group_id=group_id, instance_ids=ids, back=request.form.get("back"))
+        )
     return change_members(group_id, security_groups.detach, _("Removed from the security group."))
+
+
+@VIEWS.page("GET", "/<group_id>/detach", can=MANAGE_PERMISSION)
+def confirm_detach(group_id):
+    group, ids = get_visible(group_id), request.args.getlist("instance_ids")
+    return ssh_warning_page(
+        group,
+        list_losers(ids, left=group),
+        title=_("Remove from %(name)s", name=group.name),
+        explanation=_("The other groups have no rule for SSH."),
+        url=url_for(".detach", group_id=group_id),
+        button=_("Remove from group"),
+        ids=ids,
+    )
+
+
+def must_confirm(losers):
+    return bool(losers) and "confirmed" not in request.form
+
+
+def list_losers(ids, **change):
+    """Return the visible ones of these instances that the change would cut off from SSH."""
+    visible_ids = [instance.id for instance in security_groups.list_visible(ids, scope_account())]
+    return security_groups.list_ssh_losers(visible_ids, **change)
+
+
+def list_losers_of_all(group, **change):
+    """Return the instances in the group that the change would cut off from SSH."""
+    return list_losers(security_groups.list_member_ids(group), **change)
+
+
+def ssh_warning_page(group, losers, **context):
+    """Ask whether SSH to these instances may be blocked. `url` is where the answer is sent, with `ids` if there are
+    any."""
+    context = {"ids": [], "is_all_blocked": False, "can_add_rule": False} | context
+    back = request.args.get("back", "")
+    context["back_url"] = (
+        url_for(f"{get_endpoint_prefix()}instances.tab", instance_id=back, tab="network")
+        if back
+        else url_for(".show", group_id=group.id)
+    )
+    return render("customer/security_groups/ssh_warning.html", group=group, losers=losers, back=back, **context)
 
 
 def with_update_notice(sentence):

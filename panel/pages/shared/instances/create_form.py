@@ -1,17 +1,16 @@
 """The choices of the form that creates an instance, with the reasons why a choice is unavailable."""
 
-import json
 from collections import defaultdict
 
-from flask import current_app
 from sqlalchemy.orm import contains_eager
 
 from panel.auth.browser_session import get_current_access
 from panel.core.db import session
 from panel.models import Plan
-from panel.pages.shared.area import get_owner, has_permission
+from panel.pages.shared.area import get_owner, has_permission, permission_error
 from panel.schemas.instances import TIME_ZONES
-from panel.services import catalog, instances, placement, ssh_keys, user_scripts
+from panel.services import catalog, instances, isos, placement, ssh_keys, user_scripts
+from panel.services.instances import self_deploy
 
 BRAND_ICONS = {
     "debian": "brand-debian",
@@ -19,7 +18,9 @@ BRAND_ICONS = {
     "windows": "brand-windows",
     "red hat": "brand-redhat",
 }
-HIDDEN_PASSWORD = "********"
+ISO_PREFIX = "iso:"
+"""Stands before the id of an ISO in the field `image_id`, where people choose an image or an ISO."""
+MAX_OFFERED_ISOS = 100
 
 
 def list_form_choices(form, instance=None):
@@ -33,7 +34,9 @@ def list_form_choices(form, instance=None):
     plan = instance or pick_or_first(plans, form.get_value("plan_id"), lambda it: not plan_errors[it])
     images = session.scalars(catalog.select_images(owner)).unique().all()
     image_errors = {image: instances.image_error(plan, image) if plan else None for image in images}
-    image = pick_or_first(images, form.get_value("image_id"), lambda it: not image_errors[it])
+    iso_errors = {} if instance else list_iso_errors(owner)
+    iso = next((row for row, error in iso_errors.items() if not error and is_chosen_iso(form, row)), None)
+    image = None if iso else pick_or_first(images, form.get_value("image_id"), lambda it: not image_errors[it])
     keys = session.scalars(ssh_keys.listing(owner)).all()
     return {
         "locations": locations,
@@ -42,7 +45,10 @@ def list_form_choices(form, instance=None):
         "plans": group_by(plans, lambda it: it.group.display_name),
         "plan_errors": plan_errors,
         "plan": plan,
-        "images": group_by(images, lambda it: it.distro),
+        "images": group_by([row for row in images if not row.account_id], lambda it: it.distro),
+        "own_images": [row for row in images if row.account_id],
+        "iso_errors": iso_errors,
+        "iso": iso,
         "unfit_images": image_errors,
         "image": image,
         "brand": find_brand_icon,
@@ -50,7 +56,7 @@ def list_form_choices(form, instance=None):
         "chosen_key_ids": form.get_values("ssh_keys") if form.has("ssh_keys") else [key.id for key in keys],
         "scripts": session.scalars(user_scripts.listing(owner)).all() if has_permission("user_scripts.view") else [],
         "zones": [(name, name.replace("_", " ")) for name in sorted(TIME_ZONES)],
-        "suggested": suggest_name(location, plan, image),
+        "suggested": suggest_name(location, plan, image.distro if image else iso and iso.name),
     }
 
 
@@ -86,44 +92,23 @@ def find_brand_icon(image):
     return next((icon for brand, icon in BRAND_ICONS.items() if brand in image.distro.lower()), "disc")
 
 
-def suggest_name(location, plan, image):
-    """Return a name from image, size and location: `debian-2gb-fsn1`."""
-    if not (location and plan and image):
+def list_iso_errors(owner):
+    """Return for each ISO why a new instance cannot boot from it, or None."""
+    if not has_permission("isos.view"):
+        return {}
+    error = permission_error("instances.manage")
+    rows = session.scalars(isos.listing(owner).limit(MAX_OFFERED_ISOS)).all()
+    return {row: error or (None if row.url.startswith("https://") else self_deploy.NOT_HTTPS_MESSAGE) for row in rows}
+
+
+def is_chosen_iso(form, iso):
+    return form.get_value("image_id") == f"{ISO_PREFIX}{iso.id}"
+
+
+def suggest_name(location, plan, source):
+    """Return a name from the distribution or ISO, size and location: `debian-2gb-fsn1`."""
+    if not (location and plan and source):
         return ""
     size = f"{plan.ram // 1024}gb" if plan.ram >= 1024 else f"{plan.ram}mb"
-    parts = (image.distro.split()[0], size, location.name)
+    parts = (source.split()[0], size, location.name)
     return "-".join("".join(c for c in part.lower() if c.isalnum()) for part in parts)
-
-
-def format_curl_commands(form, choices):
-    """Return the two equivalent API calls as curl commands. A password is masked."""
-    pack = choices.get("pack")
-    place = {
-        "location_id": choices["location"] and choices["location"].id,
-        "plan_id": choices["plan"] and choices["plan"].id,
-    }
-    if pack:
-        place["pack_id"] = pack.id
-    for name in ("display_name", "hostname"):
-        if form.get_value(name):
-            place[name] = form.get_value(name)
-    deploy = {"image_id": choices["image"] and choices["image"].id, "ssh_keys": choices["chosen_key_ids"]}
-    if form.get_values("user_scripts"):
-        deploy["user_scripts"] = form.get_values("user_scripts")
-    for name in ("timezone", "cloudcfg"):
-        if form.get_value(name):
-            deploy[name] = form.get_value(name)
-    if form.get_value("password"):
-        deploy["password"] = HIDDEN_PASSWORD
-    base = current_app.extensions["config"].public_url.rstrip("/")
-    family = "self-provisioning" if pack else "cloud-service"
-    return format_curl(f"{base}/api/{family}/instances", place), format_curl(
-        f"{base}/api/instance/$INSTANCE/deploy", deploy
-    )
-
-
-def format_curl(address, body):
-    text = json.dumps(body, indent=2, ensure_ascii=False).replace("'", "'\\''")
-    headers = ("Authorization: Bearer $TOKEN", "Content-Type: application/json")
-    parts = (f'curl -X POST "{address}"', *(f'-H "{header}"' for header in headers), f"-d '{text}'")
-    return " \\\n  ".join(parts)

@@ -9,7 +9,14 @@ from panel.pages.shared.instances.show import INSTANCE_TEMPLATES, build_context
 from panel.schemas.instances import InstanceSettings, Rename
 from panel.services import instances
 from panel.web.forms import Form
-from panel.web.htmx import build_action_response, flash_message, redirect_to, render
+from panel.web.htmx import (
+    build_action_response,
+    flash_message,
+    is_partial,
+    redirect_to,
+    render,
+    render_out_of_band,
+)
 from panel.web.translation import gettext as _
 
 
@@ -19,7 +26,11 @@ def rename(instance_id):
     form = Form(Rename)
     if not form.submit(lambda display_name: instances.update(instance, display_name=display_name)):
         raise Invalid(form.errors.get("display_name") or form.errors[""])
-    return build_action_response(_("Name saved."), tab_url(instance, "overview"))
+    answer = build_action_response(_("Name saved."), tab_url(instance, "overview"))
+    if is_partial():  # the parts of the page outside the one that reloads
+        answer.data += render_out_of_band(".breadcrumb-item.active span", instance.display_name, "innerHTML").encode()
+        answer.data += render_out_of_band("title", f"{instance.display_name} · Panel", "innerHTML").encode()
+    return answer
 
 
 @route("POST", "/<instance_id>/settings", can="instances.manage")

@@ -23,7 +23,6 @@ from panel.pages.shared.console_views import list_console_errors
 from panel.pages.shared.instances import backups_tab, docker_tab, media, network_tab, operator_tabs, snapshots_tab
 from panel.pages.shared.instances.load_tiles import build_load_tiles
 from panel.pages.shared.instances.power_buttons import iter_power_buttons, power_url
-from panel.schemas.constants import KEYMAPS
 from panel.schemas.guests import PushKeysIn
 from panel.schemas.instances import InstanceSettings
 from panel.services import disks, events, instances, metrics, projects, ssh_keys, tasks, usage, watched_instances
@@ -173,6 +172,5 @@ def build_settings_context(instance):
         ),
         "tpm_error": instances.tpm_error(instance),
         "secure_boot_error": instances.secure_boot_error(instance),
-        "keymaps": [(keymap, keymap) for keymap in KEYMAPS],
         "projects": session.scalars(groups).all() if groups is not None else [],
     }

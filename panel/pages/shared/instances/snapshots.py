@@ -3,12 +3,13 @@
 from flask import abort, request
 
 from panel.auth.browser_session import get_current_actor
+from panel.core import clock
 from panel.core.errors import Invalid
 from panel.pages.shared.area import get_endpoint_prefix, get_instance, route, tab_url
 from panel.pages.shared.instances.show import INSTANCE_TEMPLATES, build_context
 from panel.schemas.base import In, Text
 from panel.schemas.snapshots import SnapshotIn
-from panel.services import forges, snapshots
+from panel.services import forges, metrics, snapshots
 from panel.web.forms import Form
 from panel.web.htmx import build_action_response, flash_message, redirect_to, render
 from panel.web.translation import gettext as _
@@ -75,5 +76,11 @@ def confirm_rollback(snapshot, typed):
 
 def rollback_page(instance, name, form, block=None):
     snapshot = snapshots.get(instance, name)
-    context = {"instance": instance, "snapshot": snapshot, "tasks_since": snapshots.count_tasks_since(snapshot)}
+    context = {
+        "instance": instance,
+        "snapshot": snapshot,
+        "seconds_since": (clock.now() - snapshot.created_at).total_seconds(),
+        "bytes_written": metrics.count_written_bytes(instance, snapshot.created_at),
+        "tasks_since": snapshots.count_tasks_since(snapshot),
+    }
     return render("customer/instances/rollback.html", block, status=form.status, form=form, **context)
