@@ -28,9 +28,7 @@ def select_gap(query: Query, gap: str | None = None, *, days: int = DEFAULT_MAX_
 
 
 def build_conditions(since: datetime) -> dict[str, ColumnElement[bool]]:
-    is_covered = or_(
-        exists().where(BackupPolicyInstance.instance_id == Instance.id), exists().where(covers_instance())
-    )
+    is_covered = or_(exists().where(BackupPolicyInstance.instance_id == Instance.id), exists().where(covers_instance()))
     has_policy = or_(is_covered, Instance.group.has(HypervisorGroup.default_backup_policy_id.is_not(None)))
     has_backup = exists().where(*build_usable_conditions(), InstanceBackup.completed_at >= since)
     is_new = Instance.created_at >= since
