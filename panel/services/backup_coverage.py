@@ -16,7 +16,8 @@ DEFAULT_MAX_AGE_DAYS = 7
 """A backup that is older is not recent."""
 COVERAGE_GAPS = ("overdue", "first_pending", "no_policy")
 """`overdue`: no recent backup in spite of a policy. `first_pending`: the same, but the instance is newer than that.
-`no_policy`: neither the instance nor its location has one, and no backup job covers it."""
+An instance that is not attached to the default policy of its location should have backups, too. `no_policy`: no policy
+and no backup job covers it, and it is none of the others."""
 
 
 def select_gap(query: Query, gap: str | None = None, *, days: int = DEFAULT_MAX_AGE_DAYS) -> Query:
@@ -27,17 +28,14 @@ def select_gap(query: Query, gap: str | None = None, *, days: int = DEFAULT_MAX_
 
 
 def build_conditions(since: datetime) -> dict[str, ColumnElement[bool]]:
-    has_policy = or_(
-        exists().where(BackupPolicyInstance.instance_id == Instance.id),
-        Instance.group.has(HypervisorGroup.default_backup_policy_id.is_not(None)),
-        exists().where(covers_instance()),
-    )
+    is_covered = or_(exists().where(BackupPolicyInstance.instance_id == Instance.id), exists().where(covers_instance()))
+    has_policy = or_(is_covered, Instance.group.has(HypervisorGroup.default_backup_policy_id.is_not(None)))
     has_backup = exists().where(*build_usable_conditions(), InstanceBackup.completed_at >= since)
     is_new = Instance.created_at >= since
     return {
         "overdue": and_(has_policy, ~has_backup, ~is_new),
         "first_pending": and_(has_policy, ~has_backup, is_new),
-        "no_policy": ~has_policy,
+        "no_policy": and_(~is_covered, or_(~has_policy, has_backup)),
     }
 
 

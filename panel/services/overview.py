@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from decimal import Decimal
 from typing import Any
 
 from redis import RedisError
@@ -62,10 +63,17 @@ def list_capacities() -> list[LocationCapacity]:
     for query, names in select_capacity_parts():
         for group_id, *values in session.execute(query):
             for name, value in zip(names, values, strict=True):
-                setattr(capacities[group_id], name, value)
+                setattr(capacities[group_id], name, convert_decimal(value))
     for group_id, load in list_location_loads().items():
         capacities[group_id].cpu_used, capacities[group_id].ram_used = load["cores"], load["memory"]
     return list(capacities.values())
+
+
+def convert_decimal(value: Any) -> Any:
+    """Return a number that can be divided by a float: PostgreSQL returns sums of sums as Decimal."""
+    if not isinstance(value, Decimal):
+        return value
+    return int(value) if value == int(value) else float(value)
 
 
 def select_capacity_parts() -> Iterator[tuple[Select, tuple[str, ...]]]:

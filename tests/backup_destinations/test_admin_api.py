@@ -196,10 +196,10 @@ def test_old_check_does_not_overwrite_new_settings(api_as, create, run_tasks, fo
     destination = session.query(BackupDestination).one()
     real = worker_tasks.check_storage
 
-    def change_meanwhile(*settings):
+    def change_meanwhile(*settings, **options):
         destination.config = {"path": "/srv/other"}
         session.commit()
-        return real(*settings)
+        return real(*settings, **options)
 
     monkeypatch.setattr(worker_tasks, "check_storage", change_meanwhile)
     worker_tasks.check(destination.id)

@@ -7,7 +7,7 @@ from markupsafe import escape
 
 from panel.core.db import session
 from panel.models import BackupDestination, BackupRepository, InstanceBackup
-from panel.pages.admin.destination_kinds import DESTINATION_KINDS
+from panel.pages.admin.destination_kinds import DESTINATION_KINDS, get_kind
 from panel.schemas.backup_destinations import BACKUP_STORAGE_TYPES
 from panel.services import backup_destinations
 from panel.services.backup_destination_settings import OPTIONAL_SETTINGS, REQUIRED_SETTINGS, UNUSED_SETTINGS
@@ -279,3 +279,19 @@ def test_remote_of_rclone_is_added(browser, fill_in):
     assert session.query(BackupDestination).one().config == {"remote": "offsite"}
     refused = browser.post(f"{LIST_PATH}/new", data=fill_in(storage_type="rclone", remote="", name="second"))
     assert 'id="wrong-remote">This field is required.' in refused.text
+
+
+@pytest.mark.parametrize("kind", [{"storage_type": "rclone", "remote": "offsite"}, BUCKET])
+def test_optional_setting_is_removed(browser, fill_in, kind):
+    assert browser.post(f"{LIST_PATH}/new", data=fill_in(**kind, path_prefix="backups")).status_code == 303
+    destination = session.query(BackupDestination).one()
+    path, unchanged = f"{LIST_PATH}/{destination.id}/edit", dict.fromkeys(kind, "")
+    assert 'name="clear_path_prefix"' in browser.get(path).text
+    for is_cleared, prefix in (("false", "backups"), ("true", "")):
+        assert browser.post(path, data=fill_in(**unchanged, clear_path_prefix=is_cleared)).status_code == 303
+        session.refresh(destination)
+        assert destination.config["path_prefix"] == prefix
+
+
+def test_namespace_of_a_backup_server_can_be_removed():
+    assert [field.name for field in get_kind("rbs").fields if field.is_clearable] == ["namespace"]

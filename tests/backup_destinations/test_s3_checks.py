@@ -104,8 +104,19 @@ def test_object_lock_is_reported(api_as, path):
     api_as("admin", "PATCH", path, json={"config": config})
     names, passed, sentence = run_check(api_as, path)
     assert (names, passed) == (STEPS, True)
-    assert "object lock" in sentence
+    assert "The bucket has object lock" in sentence
     assert api_as("admin", "GET", path).json["data"]["status_detail"] is None
+
+
+def test_missing_object_lock_is_reported_where_copies_are_stored(
+    api_as, path, create_bucket_destination, bucket_config
+):
+    first = create_bucket_destination(bucket_config | {"path_prefix": "first"}, name="first")
+    assert run_check(api_as, path) == (STEPS, True, None)
+    assert api_as("admin", "PATCH", first, json={"copy_to_id": path.rsplit("/", 1)[1]}).status_code == 200
+    names, passed, sentence = run_check(api_as, path)
+    assert (names, passed) == (STEPS, True)
+    assert "The bucket has no object lock" in sentence
 
 
 def test_missing_backups_make_destination_unavailable(api_as, path, cast, bucket_config):

@@ -218,6 +218,17 @@ def test_reconciling_without_a_recorded_operation_is_disabled(browser, add_row):
     assert browser.post(f"{LIST_PATH}/operations/{UNKNOWN_ID}/reconcile").status_code == 404
 
 
+def test_instance_without_the_default_policy_is_listed(browser, list_names, add_row, machine, create_policy, cast):
+    """Only new instances are attached to it. A recent backup by hand does not replace a policy."""
+    cast.location.default_backup_policy_id = create_policy().id
+    session.commit()
+    list_gap = lambda gap: list_names(f"?gap={gap}", f"{LIST_PATH}/missing")  # noqa: E731
+    assert (list_gap("first_pending"), list_gap("no_policy")) == ([machine.display_name], [])
+    add_row("by hand", instance_id=machine.id, completed_at=clock.now())
+    assert (list_gap("first_pending"), list_gap("no_policy")) == ([], [machine.display_name])
+    assert "Not attached to the default policy of its location" in browser.get(f"{LIST_PATH}/missing").text
+
+
 def test_instances_without_recent_backup_are_listed(browser, list_names, add_row, machine, create_policy, cast, tab):
     """Also those without a policy. Attention is asked for only when a policy does not do what it should."""
     path = f"{LIST_PATH}/missing"

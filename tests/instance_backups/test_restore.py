@@ -3,9 +3,11 @@
 import pytest
 from sqlalchemy import select
 
+from panel.core import clock
 from panel.core.db import session
 from panel.models import Image, InstanceBackup, Task
 from panel.services.media import image_files
+from panel.workflows import reachability
 from tests.support.worker_faults import requeue_to_new_worker
 from worker.nodes.base import Power, Refused
 from worker.nodes.simulated import SimulatedNode
@@ -372,3 +374,17 @@ def test_failed_image_of_a_backup(api_as, back_up, run_tasks, folder, find_backu
 
 def test_simulated_driver_has_all_calls():
     assert all(hasattr(SimulatedNode, call) for call in CHANGING_CALLS)
+
+
+@pytest.mark.parametrize("is_deleted", [False, True])
+def test_backup_deleted_while_the_node_is_polled_is_refused(back_up, refuse, monkeypatch, is_deleted):
+    """The session of the request still has the rows as they were before it waited."""
+    backup = back_up()
+    rows = InstanceBackup.__table__
+
+    def change_row(_):
+        change = rows.delete() if is_deleted else rows.update().values(delete_claimed_at=clock.now())
+        session.connection().execute(change.where(rows.c.id == backup["id"]))
+
+    monkeypatch.setattr(reachability, "check_node", change_row)
+    assert refuse(backup) == ((404, "backup_not_found") if is_deleted else (409, "backup_being_deleted"))

@@ -2,9 +2,11 @@
 
 import pytest
 
+from panel.core import clock
 from panel.core.db import session
 from panel.models import BackupDestination, Hypervisor, Instance, InstanceBackup, Task
 from panel.services import backup_destinations
+from panel.workflows import reachability
 from tests.instance_backups.rbs_destination import destination  # noqa: F401  (fixture)
 from tests.support.rbs_server import rbs_server  # noqa: F401  (fixture)
 from tests.support.running_machine import GuestFile
@@ -262,3 +264,15 @@ def test_page_names_what_does_not_fit(browser, backup, machine, find_backup, tmp
     assert answer.status_code == 422
     assert "smaller than the stored one" in answer.text
     assert session.query(Instance).count() == 1
+
+
+def test_backup_claimed_while_the_node_is_polled_is_refused(backup, refuse, monkeypatch):
+    """The session of the request still has the row as it was before it waited."""
+    rows = InstanceBackup.__table__
+
+    def claim_row(_):
+        change = rows.update().values(delete_claimed_at=clock.now()).where(rows.c.id == backup["id"])
+        session.connection().execute(change)
+
+    monkeypatch.setattr(reachability, "check_node", claim_row)
+    refuse(backup, 409, "backup_being_deleted")

@@ -1,5 +1,7 @@
 """Attention items of the operators' overview: capacity and failed tasks, grouped by cause."""
 
+from decimal import Decimal
+
 import pytest
 
 from panel.core import clock
@@ -82,3 +84,9 @@ def test_failed_platform_download_counts_as_platform_failure(rolled_back_app, ca
     add_failed_task(cast, "media_download", "Not found.", "FetchError")
     since = clock.now().replace(hour=0, minute=0)
     assert len(session.scalars(overview.select_failed_since(since)).all()) == 1
+
+
+def test_sums_of_postgresql_become_numbers_that_can_be_divided():
+    values = [overview.convert_decimal(value) for value in (Decimal(3), Decimal("1.5"), 2, None)]
+    assert [(value, type(value)) for value in values[:3]] == [(3, int), (1.5, float), (2, int)]
+    assert values[3] is None

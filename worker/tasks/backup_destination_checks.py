@@ -30,15 +30,16 @@ AUTHENTICATION_CODES = {
 BACKUPS_MISSING = "the stored backups are not there"
 
 
-def check_storage(storage_type, config, repository_id):
+def check_storage(storage_type, config, repository_id, *, has_copies=False):
     """Return the steps, and the sizes of the file system if there is one. `repository_id` is a repository that the
-    storage should have, or None."""
+    storage should have, or None. `has_copies`: backups of another destination are copied there."""
     if storage_type == "local":
         return check_folder(config, repository_id)
     if storage_type == "rbs":
         return check_server(config)
-    check = check_bucket if storage_type == "s3" else check_remote
-    return check(config, repository_id), {}
+    if storage_type == "s3":
+        return check_bucket(config, repository_id, has_copies), {}
+    return check_remote(config, repository_id), {}
 
 
 def check_folder(config, repository_id):
@@ -56,7 +57,7 @@ def check_folder(config, repository_id):
     return [build_passed_step(REACHABILITY), last], sizes
 
 
-def check_bucket(config, repository_id):
+def check_bucket(config, repository_id, has_copies):
     try:
         target = build_target("s3", config, CHECK_FOLDER, **BUCKET_LIMITS)
         target.check_bucket()
@@ -70,10 +71,19 @@ def check_bucket(config, repository_id):
         return build_steps_until(WRITE_ACCESS, reason)
     steps = [build_passed_step(name) for name in (REACHABILITY, AUTHENTICATION, BUCKET, WRITE_ACCESS)]
     with suppress(TargetFailed):
-        if target.has_object_lock():
-            sentence = message("The bucket has object lock: what is deleted uses space until its retention has ended.")
-            steps[-1]["message"] = str(sentence)
+        steps[-1]["message"] = describe_object_lock(target.has_object_lock(), has_copies)
     return steps
+
+
+def describe_object_lock(has_object_lock, has_copies):
+    """Return what the operator should know about the bucket's object lock, or None."""
+    if has_object_lock:
+        return str(message("The bucket has object lock: what is deleted uses space until its retention has ended."))
+    if has_copies:
+        return str(
+            message("The bucket has no object lock, or the key may not see it: only the panel protects copies there.")
+        )
+    return None
 
 
 def check_remote(config, repository_id):

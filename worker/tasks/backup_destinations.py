@@ -33,8 +33,9 @@ def check(destination_id):
         return session.rollback()
     settings = destination.storage_type, destination.config
     repository_id = backup_destinations.find_initialized_repository(destination)
+    has_copies = backup_destinations.find_copied_destination(destination) is not None
     session.commit()
-    steps, sizes = check_storage(*settings, repository_id)
+    steps, sizes = check_storage(*settings, repository_id, has_copies=has_copies)
     destination = lock_row(BackupDestination, destination_id)
     if destination is not None and (destination.storage_type, destination.config) == settings:
         backup_destinations.record_check(destination, steps, at=clock.now(), **sizes)

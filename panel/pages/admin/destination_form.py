@@ -19,12 +19,15 @@ from panel.web.forms import Form, flatten_errors, translate_error
 from panel.web.translation import translate
 from panel.workflows import fingerprint_probe
 
+CLEAR_PREFIX = "clear_"
+"""What precedes the name of a setting in the name of the checkbox that removes it."""
+
 CONFIG_PREFIX = "config."
 """What precedes the name of a setting in the errors of the API."""
 
 
 class DestinationForm(Form):
-    """Settings that are left empty stay as they are in a change."""
+    """Settings that are left empty stay as they are in a change, unless their checkbox removes them."""
 
     def __init__(self, kind_name, *, is_new, initial=None, schemas=(BackupDestinationIn, BackupDestinationPatch)):
         """`schemas`: those of a new destination and of a change."""
@@ -59,13 +62,18 @@ class DestinationForm(Form):
 
         def submit_settings(**values):
             names = [field.name for field in self.kind.fields if field.name in values]
-            config = {name: values.pop(name) for name in names}
+            config = self.find_cleared_settings() | {name: values.pop(name) for name in names}
             try:
                 return action(**values, **({"config": config} if config or self.is_new else {}))
             except Invalid as error:
                 raise name_settings(error) from None
 
         return super().submit(submit_settings)
+
+    def find_cleared_settings(self):
+        """Return the settings that the form removes. A new destination has none."""
+        names = [field.name for field in self.kind.fields if field.is_clearable and not self.is_new]
+        return {name: "" for name in names if self.is_checked(CLEAR_PREFIX + name)}
 
 
 def as_number(value):

@@ -15,6 +15,8 @@ class ConfigField:
     hint: str = ""
     placeholder: str = ""
     is_secret: bool = False
+    is_clearable: bool = False
+    """Whether a change can remove it: an empty field keeps the present value."""
     options: tuple[tuple[str, str], ...] = ()
     """Choices of value and label; empty for a text field."""
 
@@ -52,6 +54,7 @@ DESTINATION_KINDS = {
                 lazy_gettext("Folder in the bucket"),
                 lazy_gettext("Optional, without slashes at its ends."),
                 "backups",
+                is_clearable=True,
             ),
             ConfigField("region", lazy_gettext("Region"), lazy_gettext("Default: us-east-1."), "eu-central-1"),
             ConfigField(
@@ -77,6 +80,7 @@ DESTINATION_KINDS = {
                 lazy_gettext("Folder in the remote"),
                 lazy_gettext("Optional, without slashes at its ends."),
                 "backups",
+                is_clearable=True,
             ),
         ),
     ),
@@ -97,6 +101,7 @@ DESTINATION_KINDS = {
                 lazy_gettext("Namespace"),
                 lazy_gettext("Optional. It must exist. Empty: the root of the datastore."),
                 "panel",
+                is_clearable=True,
             ),
             ConfigField(
                 "auth_id",
