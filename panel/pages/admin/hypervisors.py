@@ -30,6 +30,7 @@ NAVIGATION = NavigationEntry(
     permission="admin:hypervisors:read",
     position=10,
     shortcut="h",
+    select_attention=lambda _access: hypervisors.select_with_problems(),
 )
 SEARCH_RESULTS = (
     SearchResults(

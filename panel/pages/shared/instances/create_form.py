@@ -13,12 +13,6 @@ from panel.pages.shared.area import get_owner, has_permission
 from panel.schemas.instances import TIME_ZONES
 from panel.services import catalog, instances, placement, ssh_keys, user_scripts
 
-BRAND_ICONS = {
-    "debian": "brand-debian",
-    "ubuntu": "brand-ubuntu",
-    "windows": "brand-windows",
-    "red hat": "brand-redhat",
-}
 HIDDEN_PASSWORD = "********"
 
 
@@ -45,7 +39,6 @@ def list_form_choices(form, instance=None):
         "images": group_by(images, lambda it: it.distro),
         "unfit_images": image_errors,
         "image": image,
-        "brand": find_brand_icon,
         "keys": keys,
         "chosen_key_ids": form.get_values("ssh_keys") if form.has("ssh_keys") else [key.id for key in keys],
         "scripts": session.scalars(user_scripts.listing(owner)).all() if has_permission("user_scripts.view") else [],
@@ -79,11 +72,6 @@ def group_by(rows, name):
     for row in rows:
         groups[name(row)].append(row)
     return groups.items()
-
-
-def find_brand_icon(image):
-    """Return the icon of a distribution."""
-    return next((icon for brand, icon in BRAND_ICONS.items() if brand in image.distro.lower()), "disc")
 
 
 def suggest_name(location, plan, image):
