@@ -138,6 +138,7 @@ class Chart {
     let labelEnd = bbox.left;
     ctx.save();
     ctx.setLineDash([3 * devicePixelRatio, 3 * devicePixelRatio]);
+    ctx.textAlign = "left";
     ctx.font = `${11 * devicePixelRatio}px system-ui`;
     for (const { at, label, failed } of this.series.markers) {
       const x = Math.round(plot.valToPos(at, "x", true));
@@ -147,11 +148,14 @@ class Chart {
       ctx.moveTo(x, bbox.top);
       ctx.lineTo(x, bbox.top + bbox.height);
       ctx.stroke();
-      const start = x + 4 * devicePixelRatio;
-      const end = start + ctx.measureText(label).width;
-      if (!this.view.isFirst(this) || start < labelEnd || end > bbox.left + bbox.width) continue;
+      const gap = 4 * devicePixelRatio;
+      const width = ctx.measureText(label).width;
+      const isAtEnd = x + gap + width > bbox.left + bbox.width;
+      const start = isAtEnd ? x - gap - width : x + gap;
+      const end = start + width;
+      if (!this.view.isFirst(this) || start < labelEnd) continue;
       ctx.fillText(label, start, bbox.top + 11 * devicePixelRatio);
-      labelEnd = end + 6 * devicePixelRatio;
+      labelEnd = Math.max(end, x) + gap;
     }
     ctx.restore();
   }
