@@ -166,9 +166,7 @@ class PageLayout:
         if not queries:
             return {}
         counts = [
-            select(func.count())
-            .select_from(limit_rows(query, MAX_COUNTED_ATTENTION))
-            .scalar_subquery()
+            select(func.count()).select_from(limit_rows(query, MAX_COUNTED_ATTENTION)).scalar_subquery()
             for query in queries.values()
         ]
         return dict(zip(queries, session.execute(select(*counts)).one(), strict=True))

@@ -10,7 +10,13 @@ from panel.web.page_registry import NavigationEntry, PaletteAction, SearchResult
 
 bp = Blueprint("instances", __name__, url_prefix="/instances")
 NAVIGATION = NavigationEntry(
-    "compute", "Instances", "instances.index", icon="server", permission="instances.view", position=10, shortcut="i",
+    "compute",
+    "Instances",
+    "instances.index",
+    icon="server",
+    permission="instances.view",
+    position=10,
+    shortcut="i",
     select_attention=select_with_problems,
 )
 PALETTE_ACTIONS = (
