@@ -151,6 +151,14 @@ document.addEventListener("click", (event) => {
   if ("toggleSidebar" in button.dataset) savePreference("sidebar", document.documentElement.dataset.bsSidebar ? "open" : "folded");
 });
 
+// A state that changed in place pulses once.
+new MutationObserver((changes) => {
+  if (matchMedia("(prefers-reduced-motion: reduce)").matches) return;
+  for (const { target, oldValue } of changes) {
+    if (target.dataset.state !== oldValue) target.animate([{ opacity: 0.2 }, { opacity: 1 }], 200);
+  }
+}).observe(document.body, { subtree: true, attributeFilter: ["data-state"], attributeOldValue: true });
+
 // On a phone not all tabs fit: scroll to the active one.
 for (const tab of document.querySelectorAll(".tab.active")) {
   tab.parentElement.scrollLeft = tab.offsetLeft - (tab.parentElement.clientWidth - tab.offsetWidth) / 2;

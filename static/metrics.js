@@ -30,8 +30,9 @@ function resolveColor(name) {
 const resolveFillColor = (name) => resolveColor(name).replace("rgb(", "rgba(").replace(")", ", 0.12)");
 
 class Chart {
-  constructor(box, zone) {
+  constructor(box, zone, view) {
     this.box = box;
+    this.view = view;
     this.zone = zone;
     this.rows = [...box.parentElement.querySelectorAll("[data-metric]")];
     this.timeLabel = box.parentElement.querySelector("[data-time-label]");
@@ -103,10 +104,10 @@ class Chart {
     return {
       ...this.getSize(),
       legend: { show: false },
-      cursor: { y: false, sync: { key: "charts" }, drag: { setScale: false, x: false, y: false }, points: { size: 6 } },
+      cursor: { y: false, sync: { key: "charts" }, drag: { setScale: false, x: true, y: false }, points: { size: 6 } },
       tzDate: (second) => uPlot.tzDate(new Date(second * 1000), this.zone),
       scales: {
-        x: { range: () => [this.series.since, this.series.until] },
+        x: { range: () => this.view.zoom ?? [this.series.since, this.series.until] },
         y: { range: (_, low, high) => [0, maximum || Math.max(high * 1.1, 0.1)] },
       },
       axes: [
@@ -123,14 +124,66 @@ class Chart {
           ...(this.rows.length === 1 && { fill: resolveFillColor(COLORS[n]) }),
         })),
       ],
-      hooks: { setCursor: [(plot) => this.showLegend(plot.cursor.idx ?? null)] },
+      hooks: {
+        draw: [(plot) => this.drawMarkers(plot)],
+        setSelect: [(plot) => this.zoomToSelection(plot)],
+        setCursor: [(plot) => this.showLegend(plot.cursor.idx ?? null)],
+      },
     };
+  }
+
+  // A dashed line for each task, with its name in the first chart where there is room for it.
+  drawMarkers(plot) {
+    const { ctx, bbox } = plot;
+    let labelEnd = bbox.left;
+    ctx.save();
+    ctx.setLineDash([3 * devicePixelRatio, 3 * devicePixelRatio]);
+    ctx.textAlign = "left";
+    ctx.font = `${11 * devicePixelRatio}px system-ui`;
+    for (const { at, label, failed } of this.series.markers) {
+      const x = Math.round(plot.valToPos(at, "x", true));
+      if (x < bbox.left || x > bbox.left + bbox.width) continue;
+      ctx.strokeStyle = ctx.fillStyle = resolveColor(failed ? "--danger-text" : "--tblr-secondary");
+      ctx.beginPath();
+      ctx.moveTo(x, bbox.top);
+      ctx.lineTo(x, bbox.top + bbox.height);
+      ctx.stroke();
+      const gap = 4 * devicePixelRatio;
+      const width = ctx.measureText(label).width;
+      const isAtEnd = x + gap + width > bbox.left + bbox.width;
+      const start = isAtEnd ? x - gap - width : x + gap;
+      const end = start + width;
+      if (!this.view.isFirst(this) || start < labelEnd) continue;
+      ctx.fillText(label, start, bbox.top + 11 * devicePixelRatio);
+      labelEnd = Math.max(end, x) + gap;
+    }
+    ctx.restore();
+  }
+
+  // Show the selected part of the time in all charts; too short selections are clicks.
+  zoomToSelection(plot) {
+    const { left, width } = plot.select;
+    if (width < 8) return;
+    plot.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
+    this.view.setZoom([plot.posToVal(left, "x"), plot.posToVal(left + width, "x")]);
   }
 }
 
 for (const page of document.querySelectorAll("[data-charts]")) {
   const { charts: url, seconds, zone } = page.dataset;
-  const chartList = [...page.querySelectorAll(".chart")].map((box) => new Chart(box, zone));
+  const resetButton = page.querySelector("[data-reset-zoom]");
+  const view = {
+    zoom: null,
+    isFirst: (chart) => chart === chartList[0],
+    setZoom(zoom) {
+      view.zoom = zoom;
+      resetButton.hidden = !zoom;
+      chartList.forEach((chart) => chart.series && chart.show(chart.series));
+    },
+  };
+  const chartList = [...page.querySelectorAll(".chart")].map((box) => new Chart(box, zone, view));
+  resetButton.addEventListener("click", () => view.setZoom(null));
+  page.addEventListener("dblclick", (event) => event.target.closest(".chart") && view.setZoom(null));
   const poll = async () => {
     if (document.hidden) return;
     try {

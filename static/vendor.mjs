@@ -44,6 +44,18 @@ function buildSprite(names) {
   return `<svg xmlns="http://www.w3.org/2000/svg">\n<!-- ${license} -->\n${symbols.join("\n")}\n</svg>\n`;
 }
 
+// One symbol for each operating system: the mark of its project, in the colour that app.css gives it.
+function buildMarkSprite(slugs) {
+  const icons = JSON.parse(readFileSync(join(packages, "simple-icons/data/simple-icons.json"), "utf8"));
+  const toSlug = ({ slug, title }) => slug ?? title.toLowerCase().replace(/[^a-z0-9]/g, "");
+  const symbols = Object.values(slugs).map((slug) => {
+    const { license } = icons.find((icon) => toSlug(icon) === slug);
+    const drawing = readSource(join("simple-icons/icons", `${slug}.svg`)).match(/<path[\s\S]*\/>/)[0];
+    return `<!-- ${slug}: ${license?.type ?? "CC0-1.0"} --><symbol id="${slug}" viewBox="0 0 24 24">${drawing}</symbol>`;
+  });
+  return `<svg xmlns="http://www.w3.org/2000/svg">\n<!-- Drawings of simple-icons. The marks belong to their owners. -->\n${symbols.join("\n")}\n</svg>\n`;
+}
+
 function readSource(file) {
   return readFileSync(join(packages, file), "utf8").replace(/\n?\/[/*]# sourceMappingURL=\S+( \*\/)?/, "");
 }
@@ -58,5 +70,9 @@ for (const [name, trees] of Object.entries(TREES)) {
       writeFile(join(name, tree.split("/").at(-1), file), readSource(join(tree, file)));
     }
   }
+}
+writeFile("marks.svg", buildMarkSprite(JSON.parse(readFileSync(join(here, "marks.json"), "utf8"))));
+for (const file of readdirSync(join(packages, "flag-icons/flags/4x3")).filter((name) => /^[a-z]{2}\.svg$/.test(name))) {
+  writeFile(join("flags", file), readSource(join("flag-icons/flags/4x3", file)));
 }
 writeFile("icons.svg", buildSprite(JSON.parse(readFileSync(join(here, "icons.json"), "utf8"))));

@@ -2,8 +2,10 @@
 
 import secrets
 from datetime import timedelta
+from zlib import crc32
 
 from flask import current_app, g, request, url_for
+from sqlalchemy import func, literal, select
 
 from panel.auth import browser_session
 from panel.core import clock, formatting
@@ -13,8 +15,14 @@ from panel.models import Account
 from panel.pages.customer.tasks import list_recent_tasks
 from panel.pages.shared import area
 from panel.services import announcements, inbox, saved_filters, sessions, settings, usage
-from panel.web import assets, instance_states, relative_times, translation, word_labels
+from panel.web import assets, instance_states, marks, relative_times, translation, word_labels
 from panel.web.page_registry import get_customer_pages, get_operator_pages
+
+TINTS = 6
+"""Colors of avatars (.tint-1 and so on in app.css)."""
+
+MAX_COUNTED_ATTENTION = 100
+"""The navigation shows this and any higher number as 99+."""
 
 
 def init_app(app):
@@ -35,6 +43,9 @@ def init_app(app):
     app.jinja_env.trim_blocks = app.jinja_env.lstrip_blocks = True
     app.jinja_env.globals |= {
         "asset_url": assets.asset_url,
+        "find_flag_url": marks.find_flag_url,
+        "find_mark": marks.find_mark,
+        "mark_url": marks.mark_url,
         "icon_url": assets.icon_url,
         "ui": Macros(app.jinja_env),
         "endpoint_prefix": area.get_endpoint_prefix,
@@ -121,17 +132,49 @@ class PageLayout:
 
     @property
     def navigation(self):
-        """Yield (label of the group, entries) with the pages that the viewer may open."""
+        """Return (group, entries) with the pages that the viewer may open, except those of the account menu."""
         pages = get_operator_pages() if self.is_operator_area else get_customer_pages()
-        for group, entries in pages.navigation:
-            offered_entries = [entry for entry in entries if self.is_offered(entry)]
-            if offered_entries:
-                yield group.label, offered_entries
+        groups = [(group, self.list_offered(entries)) for group, entries in pages.navigation]
+        return [(group, entries) for group, entries in groups if entries and not group.is_in_account_menu]
+
+    @property
+    def account_entries(self):
+        """Return the pages of the account menu. Operators' own tokens and bills are in the customer area."""
+        if self.is_operator_area:
+            return [entry for entry in get_customer_pages().entries if entry.endpoint == "profile.show"]
+        groups = get_customer_pages().navigation
+        return [entry for group, entries in groups if group.is_in_account_menu for entry in self.list_offered(entries)]
+
+    @property
+    def offered_entries(self):
+        """Return all pages of the customer area that the viewer may open."""
+        return self.list_offered(get_customer_pages().entries)
+
+    def list_offered(self, entries):
+        return [entry for entry in entries if self.is_offered(entry)]
+
+    @property
+    def attention_counts(self):
+        """Return how many rows of the pages of the navigation need attention, by endpoint. One query."""
+        access = browser_session.get_current_access()
+        queries = {
+            entry.endpoint: entry.select_attention(access)
+            for _group, entries in self.navigation
+            for entry in entries
+            if entry.select_attention
+        }
+        if not queries:
+            return {}
+        counts = [
+            select(func.count()).select_from(limit_rows(query, MAX_COUNTED_ATTENTION)).scalar_subquery()
+            for query in queries.values()
+        ]
+        return dict(zip(queries, session.execute(select(*counts)).one(), strict=True))
 
     @property
     def shortcut_entries(self):
         """Return the entries of the navigation that have a keyboard shortcut."""
-        return [entry for _label, entries in self.navigation for entry in entries if entry.shortcut]
+        return [entry for _group, entries in self.navigation for entry in entries if entry.shortcut]
 
     def search_pages(self, text):
         """Yield (icon, label, area, URL, no actions) of the pages of both areas whose label contains the text."""
@@ -200,9 +243,34 @@ class PageLayout:
         """Return the viewer's saved filters of the current list."""
         return session.scalars(saved_filters.listing(self.account, request.endpoint)).all()
 
+    @property
+    def icon(self):
+        """Return the icon of the current page's entry in the navigation, or None."""
+        pages = get_operator_pages() if self.is_operator_area else get_customer_pages()
+        return next((entry.icon for entry in pages.entries if self.is_current(entry.endpoint)), None)
+
+    @property
+    def initials(self):
+        """Return the first letters of the account's name."""
+        return "".join(word[0] for word in self.account.name.split()[:2]).upper()
+
+    @property
+    def tint(self):
+        """Return the number of the account's color, from 1 to 6. It stays the same."""
+        return crc32(self.account.id.encode()) % TINTS + 1
+
+    def has_current(self, entries):
+        return any(self.is_current(entry.endpoint) for entry in entries)
+
     def is_current(self, endpoint):
         """Return whether the current page belongs to this entry of the navigation."""
         return endpoint.partition(".")[0] == request.blueprint
+
+
+def limit_rows(query, maximum):
+    """Return a subquery with up to that many rows of the query, without their columns."""
+    query = query.with_only_columns(literal(1).label("row"), maintain_column_froms=True).order_by(None)
+    return query.limit(maximum).subquery()
 
 
 def get_csp_nonce():

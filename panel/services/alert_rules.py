@@ -13,6 +13,7 @@ from panel.core.db import lock_row, session
 from panel.core.errors import Conflict, Invalid, NotFound
 from panel.core.messages import message
 from panel.models import Account, AlertEvent, AlertRule, AlertState, Instance
+from panel.models.alert_rules import IS_FIRING, is_any_state
 from panel.services import notification_channels, settings
 from panel.services.access import Access
 from panel.services.crud import update_fields
@@ -28,6 +29,12 @@ CONDITION_FIELDS = {"resource_type", "resource_id", "metric", "operator", "thres
 def listing(account: Access | Account) -> Select[AlertRule]:
     query = select(AlertRule).where(account.visible_rows(AlertRule)).order_by(AlertRule.name, AlertRule.id)
     return query.options(selectinload(AlertRule.channels))
+
+
+def select_firing(account: Access | Account) -> Select[AlertRule]:
+    """Select rules with alerts that nobody has acknowledged."""
+    is_open = is_any_state(IS_FIRING, AlertState.acknowledged_at.is_(None))
+    return select(AlertRule).where(account.visible_rows(AlertRule), is_open)
 
 
 def get(alert_rule_id: str, account: Access | Account) -> AlertRule:

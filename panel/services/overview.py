@@ -2,13 +2,14 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
 from redis import RedisError
 from sqlalchemy import Row, Select, and_, case, func, or_, select
 
+from panel.core import clock
 from panel.core.db import session
 from panel.models import Address, Hypervisor, HypervisorGroup, Instance, Storage, Subnet, Task, Volume
 from panel.schemas.constants import INSTANCE_STATES
@@ -150,6 +151,12 @@ def select_failed_since(moment: datetime) -> Select[Task]:
     """
     query = select(Task).where(Task.id >= make_first_id(moment), Task.status == "failed")
     return query.where(~CAUSED_BY_CUSTOMER).order_by(Task.id.desc())
+
+
+def select_recent_failures() -> Select[Task]:
+    """Select tasks of the last 24 hours that failed because of the platform."""
+    recent = Task.status == "failed", Task.finished_at > clock.now() - timedelta(hours=24)
+    return select(Task).where(*recent, ~CAUSED_BY_CUSTOMER)
 
 
 DOWNLOAD_ERROR_CLASSES = ("FetchError", "Superseded")

@@ -5,14 +5,19 @@ result of `build_plot_data`.
 """
 
 from dataclasses import dataclass
+from datetime import timedelta
 
 from markupsafe import Markup
 
+from panel.core import clock
 from panel.core.formatting import format_number, format_size, localize_number
 from panel.web.translation import get_request_language, gettext, lazy_gettext
 
 FINEST_STEP_SECONDS = 15
 """Step of the finest series. One missing point at this step is not a gap, because a poll may have been late."""
+
+MIN_PLOT_TIME = timedelta(minutes=5)
+"""The least time that a chart shows."""
 
 MAX_TABLE_ROWS = 30
 """The most rows in the table of all values."""
@@ -95,9 +100,9 @@ def build_legend(series):
     return texts
 
 
-def build_plot_data(series, axis_maxima):
+def build_plot_data(series, axis_maxima, markers=()):
     """Return the data for the script: the Unix times of the points (`at`) and each metric's values at them. A gap is
-    marked by one point with None. `maxima` has those of the axes that have one."""
+    marked by one point with None. `maxima` has those of the axes that have one. `markers` are events with a time."""
     at, values = [], {name: [] for _, name, _ in list_metrics(series)}
     step = series["step"]
     max_distance = step * (2 if step == FINEST_STEP_SECONDS else 1)
@@ -117,6 +122,7 @@ def build_plot_data(series, axis_maxima):
         "values": values,
         "legend": build_legend(series),
         "maxima": axis_maxima,
+        "markers": list(markers),
     }
 
 
@@ -140,9 +146,17 @@ def build_table_rows(series):
     return rows[::-1]
 
 
-def parse_requested_range(text):
-    """Return the range if it is a valid one, else one hour."""
-    return text if text in dict(TIME_RANGES) else "1h"
+def parse_requested_range(text, created_at=None):
+    """Return the range if it is a valid one, else one hour, or less for what was created lately."""
+    if text in dict(TIME_RANGES):
+        return text
+    return "30m" if created_at and clock.now() - created_at < timedelta(minutes=30) else "1h"
+
+
+def begin_at_creation(series, created_at):
+    """Return the series without the time before the creation of its resource; it keeps at least some minutes."""
+    begin = min(created_at, series["until"] - MIN_PLOT_TIME)
+    return series | {"since": max(series["since"], begin)}
 
 
 def build_sparkline(curve, label):

@@ -17,6 +17,10 @@ from panel.services import usage
 class NavigationGroup:
     name: str
     label: str = ""
+    is_open: bool = True
+    """Whether it shows its entries also while another group has the current page."""
+    is_in_account_menu: bool = False
+    """Whether its entries are in the account menu instead of the navigation."""
 
 
 @dataclass(frozen=True)
@@ -32,6 +36,8 @@ class NavigationEntry:
     """Whether the page needs billing to be on, or an unbilled account (BIL-10)."""
     shortcut: str = ""
     """The letter that opens the page after `g`."""
+    select_attention: Callable | None = None
+    """Returns the query of the rows that need attention, for the viewer's access. The navigation shows their number."""
 
 
 @dataclass(frozen=True)

@@ -203,10 +203,13 @@ def test_layout_controls_have_visible_names_and_contrast(site, open_page):
         assert page.locator(".nav-section-title").first.evaluate(CONTRAST_RATIO_SCRIPT) >= 4.5
 
 
-def test_navigation_scrolls_to_its_last_entry(site, open_page):
-    """The navigation can be longer than the screen, so it scrolls independently of the page."""
-    page = open_page("screen", caller="admin")
-    page.goto(f"{site.url}/admin/migrations")
+def test_navigation_fits_the_screen_and_scrolls_otherwise(site, open_page):
+    """The groups of the current page and of daily work are open. With all groups open it scrolls by itself."""
+    for caller, path in (("owner", "/"), ("admin", "/admin/plans"), ("admin", "/admin/customers")):
+        page = open_page("screen", caller=caller)
+        page.goto(f"{site.url}{path}")
+        expect(page.locator("[data-toggle-sidebar]")).to_be_in_viewport(ratio=1)
+    page.locator("aside details").evaluate_all("groups => groups.forEach((group) => (group.open = true))")
     last = page.locator(".navbar-vertical a.nav-link").last
     expect(last).not_to_be_in_viewport()
     page.mouse.move(100, 500)

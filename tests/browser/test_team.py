@@ -26,6 +26,7 @@ def test_invited_member_sees_granted_instances_only(page, member_page, running_i
     for name in ("Shop front", "Payroll"):
         running_installation.customer.create_instance(display_name=name)
     sign_in(page, running_installation, CUSTOMER)
+    page.locator(".account-menu").click()
     page.get_by_role("link", name="Team").first.click()
     page.get_by_role("link", name="Read only").click()
     expect(page.get_by_label("Name")).to_have_value("Read only")

@@ -14,6 +14,7 @@ def test_token_is_created_used_and_revoked(page, running_installation, screensho
     """IDT-07: a token of the panel authenticates at the API."""
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     sign_in(page, running_installation, CUSTOMER)
+    page.locator(".account-menu").click()
     page.get_by_role("link", name="API tokens").first.click()
     screenshot("list")
     page.get_by_role("link", name="Create token").first.click()
@@ -48,6 +49,7 @@ def test_token_is_created_used_and_revoked(page, running_installation, screensho
     expect(page.get_by_text("it needs ssh_keys:write")).to_be_visible()
     screenshot("tested")
 
+    page.locator(".account-menu").click()
     page.get_by_role("link", name="API tokens").first.click()
     page.get_by_role("button", name="Actions for CI of the shop").click()
     page.get_by_role("button", name="Revoke").click()
@@ -89,6 +91,7 @@ def test_operator_impersonates_customer(page, running_installation, screenshot):
     banner = page.locator("#impersonating")
     expect(banner).to_contain_text(f"You are acting as {CUSTOMER}")
     screenshot("banner")
+    page.locator(".account-menu").click()
     page.get_by_role("link", name="API tokens").first.click()
     expect(banner).to_be_visible()
     expect(page.get_by_role("button", name="Create token").first).to_be_disabled()

@@ -26,6 +26,7 @@ def receiver(running_installation, tmp_path):
 def test_webhook_is_created_tested_and_inspected(page, running_installation, receiver, screenshot):
     """WHK-04, WHK-56, DLV-01, DLV-08: with a secret that the form generated."""
     sign_in(page, running_installation, CUSTOMER)
+    page.locator(".account-menu").click()
     page.get_by_role("link", name="Webhooks").first.click()
     page.get_by_role("link", name="Create webhook").first.click()
     page.get_by_label("Name").fill("Inventory")

@@ -1,14 +1,15 @@
 """Charts on the pages, and sparklines in lists."""
 
 import re
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from lxml import html
+from sqlalchemy import select
 
 from panel.core import clock
 from panel.core.db import session
-from panel.models import Instance
+from panel.models import Instance, Task
 from panel.models.metrics import METRIC_NAMES
 from panel.services import metrics
 from panel.web import charts
@@ -68,6 +69,21 @@ def test_metrics_tab_without_samples_shows_notice(browser_as, cast):
     page = browser_as("owner").get(f"/instances/{instance.id}/metrics").text
     assert "data-no-data>" in page
     assert "Show as table" not in page
+
+
+def test_charts_mark_tasks_and_begin_at_the_creation(browser_as, instance_with_metrics):
+    """The chart of a new instance was an hour of empty axis."""
+    path = f"/instances/{instance_with_metrics.id}/metrics"
+    instance_with_metrics.created_at = clock.now() - timedelta(minutes=12)
+    session.commit()
+    assert 'aria-current="true">30 min<' in browser_as("owner").get(path).text
+    data = browser_as("owner").get(f"{path}/data?range=1d").json
+    assert data["until"] - data["since"] == pytest.approx(12 * 60, abs=2)
+    deploy = session.scalars(select(Task).where(Task.kind == "instance_deploy")).one()
+    deploy.started_at = clock.now() - timedelta(minutes=5)
+    session.commit()
+    marker = {"at": int(deploy.started_at.timestamp()), "label": "Deploy", "failed": False}
+    assert marker in browser_as("owner").get(f"{path}/data").json["markers"]
 
 
 def test_chart_data_requires_access_to_instance(browser_as, instance_with_metrics):

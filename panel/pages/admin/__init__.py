@@ -4,8 +4,9 @@ from panel.web.page_registry import NavigationGroup
 
 NAVIGATION_GROUPS = (
     NavigationGroup(""),
-    NavigationGroup("customers", "Customers"),
+    NavigationGroup("resources", "Resources"),
     NavigationGroup("platform", "Platform"),
-    NavigationGroup("catalog", "Catalog"),
-    NavigationGroup("control", "Control"),
+    NavigationGroup("customers", "Customers", is_open=False),
+    NavigationGroup("catalog", "Catalog", is_open=False),
+    NavigationGroup("control", "Control", is_open=False),
 )

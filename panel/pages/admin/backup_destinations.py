@@ -23,6 +23,7 @@ NAVIGATION = NavigationEntry(
     icon="device-floppy",
     permission="admin:hypervisors:read",
     position=70,
+    select_attention=lambda _access: backup_destinations.select_unavailable(),
 )
 SEARCH_RESULTS = (
     SearchResults(

@@ -23,7 +23,7 @@ from panel.web.translation import lazy_gettext
 
 bp = Blueprint("admin_backup_policies", __name__, url_prefix="/admin/backup-policies")
 NAVIGATION = NavigationEntry(
-    "customers",
+    "resources",
     "Backup policies",
     "admin_backup_policies.index",
     icon="calendar",

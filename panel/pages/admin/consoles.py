@@ -16,7 +16,7 @@ from panel.workflows import vnc_console
 
 bp = Blueprint("admin_consoles", __name__, url_prefix="/admin")
 NAVIGATION = NavigationEntry(
-    "customers", "Consoles", "admin_consoles.index", icon="terminal-2", permission="admin:instances:read", position=70
+    "resources", "Consoles", "admin_consoles.index", icon="terminal-2", permission="admin:instances:read", position=70
 )
 READ_PERMISSION, WRITE_PERMISSION = "admin:instances:read", "admin:instances:write"
 CLOSED_MESSAGE = "An operator closed the console."

@@ -10,6 +10,7 @@ from panel.core import clock
 from panel.core.db import session
 from panel.models import Hypervisor
 from panel.pages.admin import labels
+from panel.pages.shared.instances.load_tiles import build_host_load_tiles
 from panel.schemas.constants import HYPERVISOR_STATUSES
 from panel.schemas.hypervisors import HypervisorIn, HypervisorPatch
 from panel.services import hypervisor_removal, hypervisors, instances, tasks
@@ -30,6 +31,7 @@ NAVIGATION = NavigationEntry(
     permission="admin:hypervisors:read",
     position=10,
     shortcut="h",
+    select_attention=lambda _access: hypervisors.select_with_problems(),
 )
 SEARCH_RESULTS = (
     SearchResults(
@@ -116,6 +118,7 @@ def show(hypervisor_id):
         hypervisor=hypervisor,
         storages=session.scalars(hypervisors.select_storages(hypervisor)).all(),
         condition=hypervisors.get_condition,
+        load_tiles=build_host_load_tiles(hypervisor) if hypervisor.version else [],
         test_requested_at=requested_at,
         is_testing=hypervisor.status == "unknown" or is_test_pending(hypervisor, requested_at),
         open_tasks=session.scalars(tasks.listing(status="open", hypervisor_id=hypervisor.id).limit(5)).all(),

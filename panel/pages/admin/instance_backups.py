@@ -36,7 +36,7 @@ from panel.workflows import backup_deletion, backup_reconciliation
 
 bp = Blueprint("admin_instance_backups", __name__, url_prefix="/admin/backups")
 NAVIGATION = NavigationEntry(
-    "customers",
+    "resources",
     "Backups",
     "admin_instance_backups.index",
     icon="archive",

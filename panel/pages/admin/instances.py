@@ -28,7 +28,7 @@ from panel.workflows import deploy_dispatch
 
 bp = Blueprint("admin_instances", __name__, url_prefix="/admin/instances")
 NAVIGATION = NavigationEntry(
-    "customers",
+    "resources",
     "Instances",
     "admin_instances.index",
     icon="server",

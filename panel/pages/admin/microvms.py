@@ -18,7 +18,7 @@ from panel.web.translation import gettext as _
 
 bp = Blueprint("admin_microvms", __name__, url_prefix="/admin/microvms")
 NAVIGATION = NavigationEntry(
-    "customers", "Micro VMs", "admin_microvms.index", icon="cpu", permission="admin:microvm:read", position=15
+    "resources", "Micro VMs", "admin_microvms.index", icon="cpu", permission="admin:microvm:read", position=15
 )
 SEARCH_RESULTS = (
     SearchResults(

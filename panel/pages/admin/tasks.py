@@ -11,7 +11,7 @@ from panel.core.db import session
 from panel.core.task_kinds import task_label
 from panel.models import Account, Hypervisor, Instance, Task
 from panel.pages.shared import followed_tasks
-from panel.services import failed_jobs, hypervisors, tasks
+from panel.services import failed_jobs, hypervisors, overview, tasks
 from panel.web.htmx import build_action_response, render
 from panel.web.page_registry import NavigationEntry, SearchResults
 from panel.web.paging import Page
@@ -20,13 +20,14 @@ from panel.web.translation import lazy_gettext
 
 bp = Blueprint("admin_tasks", __name__, url_prefix="/admin/tasks")
 NAVIGATION = NavigationEntry(
-    "customers",
+    "resources",
     "Tasks",
     "admin_tasks.index",
     icon="list-check",
     permission="admin:tasks:read",
     position=80,
     shortcut="t",
+    select_attention=lambda _access: overview.select_recent_failures(),
 )
 SEARCH_RESULTS = (
     SearchResults(

@@ -18,7 +18,7 @@ from panel.workflows import backup_deletion
 
 bp = Blueprint("admin_volumes", __name__, url_prefix="/admin/volumes")
 NAVIGATION = NavigationEntry(
-    "customers",
+    "resources",
     "Volumes",
     "admin_volumes.index",
     icon="database",

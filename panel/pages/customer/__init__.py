@@ -8,5 +8,5 @@ NAVIGATION_GROUPS = (
     NavigationGroup("storage", "Storage"),
     NavigationGroup("network", "Network"),
     NavigationGroup("watch", "Monitoring"),
-    NavigationGroup("account", "Account"),
+    NavigationGroup("account", "Account", is_in_account_menu=True),
 )

@@ -17,7 +17,13 @@ from panel.web.translation import gettext as _
 
 bp = Blueprint("alert_rules", __name__, url_prefix="/alert-rules")
 NAVIGATION = NavigationEntry(
-    "watch", "Alerts", "alert_rules.index", icon="bell", permission="monitoring.view", position=30
+    "watch",
+    "Alerts",
+    "alert_rules.index",
+    icon="bell",
+    permission="monitoring.view",
+    position=30,
+    select_attention=alert_rules.select_firing,
 )
 PALETTE_ACTIONS = (
     PaletteAction("Add alert rule", "alert_rules.new", icon="plus", permission="monitoring.manage", position=111),

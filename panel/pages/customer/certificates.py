@@ -17,7 +17,13 @@ from panel.web.translation import ngettext
 
 bp = Blueprint("certificates", __name__, url_prefix="/certificates")
 NAVIGATION = NavigationEntry(
-    "network", "Certificates", "certificates.index", icon="certificate", permission="certificates.view", position=30
+    "network",
+    "Certificates",
+    "certificates.index",
+    icon="certificate",
+    permission="certificates.view",
+    position=30,
+    select_attention=certificates.select_with_problems,
 )
 PALETTE_ACTIONS = (
     PaletteAction(

@@ -18,7 +18,7 @@ from panel.web.translation import lazy_gettext
 
 bp = Blueprint("profile", __name__, url_prefix="/profile")
 NAVIGATION = NavigationEntry(
-    "account", "Profile", "profile.show", icon="user-circle", permission=permissions.ANY_USER, position=80
+    "account", "Profile", "profile.show", icon="user-circle", permission=permissions.ANY_USER, position=5
 )
 
 

@@ -2,6 +2,16 @@
 
 from panel.services.certificates.actions import create, delete, update
 from panel.services.certificates.orders import find_challenge_answer, renew
-from panel.services.certificates.read import find_latest_order, get, listing
+from panel.services.certificates.read import find_latest_order, get, listing, select_with_problems
 
-__all__ = ["create", "delete", "find_challenge_answer", "find_latest_order", "get", "listing", "renew", "update"]
+__all__ = [
+    "create",
+    "delete",
+    "find_challenge_answer",
+    "find_latest_order",
+    "get",
+    "listing",
+    "renew",
+    "select_with_problems",
+    "update",
+]

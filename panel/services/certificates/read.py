@@ -48,6 +48,12 @@ def status_condition(status: str) -> ColumnElement[bool]:
     }[status]
 
 
+def select_with_problems(account: Access | Account) -> Select[Certificate]:
+    """Select certificates that have expired, or whose last order failed."""
+    has_problem = or_(Certificate.error.is_not(None), status_condition("expired"))
+    return select(Certificate).where(account.visible_rows(Certificate), has_problem)
+
+
 def get(certificate_id: str, account: Access | Account) -> Certificate:
     row = session.scalar(select(Certificate).where(Certificate.id == certificate_id, account.visible_rows(Certificate)))
     if row is None:

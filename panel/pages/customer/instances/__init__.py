@@ -4,12 +4,20 @@ from flask import Blueprint, url_for
 
 from panel.pages.shared import instances
 from panel.pages.shared.instances.row_actions import find_search_actions
+from panel.services.instances import select_with_problems
 from panel.web.instance_states import describe_state
 from panel.web.page_registry import NavigationEntry, PaletteAction, SearchResults
 
 bp = Blueprint("instances", __name__, url_prefix="/instances")
 NAVIGATION = NavigationEntry(
-    "compute", "Instances", "instances.index", icon="server", permission="instances.view", position=10, shortcut="i"
+    "compute",
+    "Instances",
+    "instances.index",
+    icon="server",
+    permission="instances.view",
+    position=10,
+    shortcut="i",
+    select_attention=select_with_problems,
 )
 PALETTE_ACTIONS = (
     PaletteAction("Create instance", "instances.new", icon="plus", permission="instances.create", position=10),

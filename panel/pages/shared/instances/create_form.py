@@ -12,12 +12,6 @@ from panel.schemas.instances import TIME_ZONES
 from panel.services import catalog, instances, isos, placement, ssh_keys, user_scripts
 from panel.services.instances import self_deploy
 
-BRAND_ICONS = {
-    "debian": "brand-debian",
-    "ubuntu": "brand-ubuntu",
-    "windows": "brand-windows",
-    "red hat": "brand-redhat",
-}
 ISO_PREFIX = "iso:"
 """Stands before the id of an ISO in the field `image_id`, where people choose an image or an ISO."""
 MAX_OFFERED_ISOS = 100
@@ -51,7 +45,6 @@ def list_form_choices(form, instance=None):
         "iso": iso,
         "unfit_images": image_errors,
         "image": image,
-        "brand": find_brand_icon,
         "keys": keys,
         "chosen_key_ids": form.get_values("ssh_keys") if form.has("ssh_keys") else [key.id for key in keys],
         "scripts": session.scalars(user_scripts.listing(owner)).all() if has_permission("user_scripts.view") else [],
@@ -85,11 +78,6 @@ def group_by(rows, name):
     for row in rows:
         groups[name(row)].append(row)
     return groups.items()
-
-
-def find_brand_icon(image):
-    """Return the icon of a distribution."""
-    return next((icon for brand, icon in BRAND_ICONS.items() if brand in image.distro.lower()), "disc")
 
 
 def list_iso_errors(owner):

@@ -1,7 +1,8 @@
-"""The tiles of an instance's overview: what it uses now, with the curves of the last hour."""
+"""The tiles of the overviews of instances and hypervisors: usage now, with the curves of the last hour."""
 
 from panel.core.formatting import format_mib
 from panel.services import metrics
+from panel.services.metrics.hosts import get_host_series
 from panel.web.area_charts import AreaChart, build_bands
 from panel.web.translation import gettext as _
 from panel.web.translation import ngettext
@@ -9,18 +10,28 @@ from panel.web.translation import ngettext
 
 def build_load_tiles(instance):
     """Return the charts of CPU, memory, disk and network, each with a text beside its value. One query."""
-    series = metrics.get_series(instance, "1h")
+    cores = ngettext("of %(num)s core", "of %(num)s cores", instance.cpu_cores)
+    return build_tiles(metrics.get_series(instance, "1h"), cores, instance.ram)
+
+
+def build_host_load_tiles(hypervisor):
+    """Return the same charts of what a hypervisor's machines use together. One query."""
+    cores = ngettext("of %(num)s core", "of %(num)s cores", hypervisor.cpu_cores)
+    return build_tiles(get_host_series(hypervisor, "1h"), cores, hypervisor.memory_mb)
+
+
+def build_tiles(series, cores, memory_mb):
+    """Return the charts of a series, with `cores` beside the CPU usage."""
     points = {int(point["at"].timestamp()): add_sums(point) for point in series["points"]}
     since, until = series["since"].timestamp(), series["until"].timestamp()
     newest = metrics.find_fresh(series)
     latest = add_sums(newest) if newest else {}
-    cores = ngettext("of %(num)s core", "of %(num)s cores", instance.cpu_cores)
-    memory = _("of %(total)s", total=format_mib(instance.ram))
+    memory = _("of %(total)s", total=format_mib(memory_mb))
     return [
         (AreaChart(title, unit, build_bands([points], since, until, name), maximum, latest.get(name)), note)
         for title, unit, name, maximum, note in (
             (_("CPU"), "percent", "cpu_percent", 100, cores),
-            (_("Memory"), "mib", "memory_used", instance.ram, memory),
+            (_("Memory"), "mib", "memory_used", memory_mb, memory),
             (_("Disk"), "bytes", "disk", None, None),
             (_("Network"), "mbps", "network", None, None),
         )

@@ -146,7 +146,7 @@ def build_context(instance_id, tab, **extra):
     if tab == "network":
         context |= network_tab.build_context(instance)
     if tab == "metrics":
-        time_range = charts.parse_requested_range(request.args.get("range"))
+        time_range = charts.parse_requested_range(request.args.get("range"), instance.created_at)
         context |= {"charts": charts, "series": metrics.get_series(instance, time_range)}
     if tab == "media":
         context |= media.build_context(instance) | {"boots": list_boot_orders(instance)}
