@@ -16,9 +16,8 @@ from panel.core.db import on_commit, session
 from panel.core.errors import Invalid
 from panel.core.messages import message
 from panel.models import Account, Brand
-from panel.services import brand_images
+from panel.services import brand_images, settings
 from panel.services.crud import get_or_404, update_fields
-from panel.services.settings import SETTINGS_CACHE_SECONDS
 
 MAX_BRANDS = 100
 COPIED_COLUMNS = (
@@ -44,7 +43,7 @@ def get_all() -> dict[str | None, BrandIdentity]:
     expires_at, brands = process.cached_brands
     if brands is None or expires_at < time.monotonic():
         brands = load()
-        process.cached_brands = time.monotonic() + SETTINGS_CACHE_SECONDS, brands
+        process.cached_brands = time.monotonic() + settings.SETTINGS_CACHE_SECONDS, brands
     return brands
 
 

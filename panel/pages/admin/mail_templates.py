@@ -64,6 +64,6 @@ def check(template, subject=None, text=None):
 
 def template_page(template, form, texts, block=None):
     preview = texts and mail_templates.preview(template.kind, template.language, *texts)
-    context = {"template": template, "form": form, "preview": preview}
+    context = {"mail_text": template, "form": form, "preview": preview}
     context["language"] = languages.get_language_name(template.language)
     return render("admin/mail_templates/edit.html", block, status=form.status, **context)

@@ -1,0 +1,8 @@
+"""Browsers that open the panel at a host name."""
+
+
+def set_host(browser, host):
+    """Let all requests of the browser have this Host header."""
+    run = browser.run_wsgi_app
+    browser.run_wsgi_app = lambda environ, buffered=False: run({**environ, "HTTP_HOST": host}, buffered)
+    return browser
