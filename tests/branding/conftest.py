@@ -4,6 +4,7 @@ from panel.core.db import session
 from panel.services import brands
 from tests.branding.hosts import set_host
 from tests.branding.images import make_png
+from tests.support.cast import PASSWORD
 
 BRAND = {
     "host": "cloud.example.com",
@@ -30,6 +31,10 @@ def branded_browser(browser_as):
     """Return a function that opens a browser at the second brand's host."""
 
     def open_browser(caller=None):
-        return set_host(browser_as(caller), f"{BRAND['host']}:8000")
+        browser = set_host(browser_as(), f"{BRAND['host']}:8000")
+        if caller:
+            form = {"email": f"{caller}@example.com", "password": PASSWORD}
+            assert browser.post("/sign-in", data=form).status_code == 303
+        return browser
 
     return open_browser

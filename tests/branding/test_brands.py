@@ -10,7 +10,7 @@ from sqlalchemy import select
 
 from panel.core.db import session
 from panel.models import Account, BrandImage, Passkey
-from panel.services import accounts, brands, invitations, sso
+from panel.services import accounts, brands, invitations, sso, team
 from panel.services.access import get_for_account
 from tests.branding.hosts import set_host
 from tests.branding.images import TOO_WIDE, make_png, make_webp
@@ -54,6 +54,8 @@ def test_cookies_belong_to_the_host(brand, branded_browser):
     cookies = answer.headers.getlist("Set-Cookie")
     assert cookies
     assert not [cookie for cookie in cookies if "domain=" in cookie.lower()]
+    assert browser.get("/profile").status_code == 200
+    assert set_host(browser, "other.example.com").get("/profile").status_code == 303
 
 
 def test_forms_of_own_host_behind_a_tls_proxy_are_accepted(brand, browser_as, change_config):
@@ -106,7 +108,8 @@ def test_mails_have_brand_of_the_account(brand, cast, sent_mails, browser_as):
 
 def test_invitation_and_new_member_have_brand_of_the_owner(brand, cast, sent_mails):
     brands.assign(cast.owner, brand.id)
-    invitations.invite(get_for_account(cast.owner), email="new@example.com")
+    role = team.create_role(get_for_account(cast.owner), name="Ops", permissions=["instances.view"])
+    invitations.invite(get_for_account(cast.owner), email="new@example.com", role_id=role.id)
     session.commit()
     [mail] = sent_mails("new@example.com")
     link = re.search(rf"{BRAND_URL}/invitation/(\S+)", mail.get_body(("plain",)).get_content())
