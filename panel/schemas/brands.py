@@ -46,7 +46,7 @@ class Color(Text):
         return text
 
 
-class Link(Text):
+class WebAddress(Text):
     """The address of a web page: http or https, without a user name."""
 
     def _deserialize(self, value, attr, data, **kwargs):
@@ -77,10 +77,16 @@ class BrandPatch(In):
     name = Name(maximum=64, **NAME)
     accent = optional(Color, text=ACCENT)
     sign_in_text = Text(maximum=MAX_SIGN_IN_TEXT, lines=True, **SIGN_IN_TEXT)
-    support_url = optional(Link, maximum=500, text=describe(LINK_TEXTS["support_url"], "https://example.com/help"))
-    terms_url = optional(Link, maximum=500, text=describe(LINK_TEXTS["terms_url"], "https://example.com/terms"))
-    privacy_url = optional(Link, maximum=500, text=describe(LINK_TEXTS["privacy_url"], "https://example.com/privacy"))
-    imprint_url = optional(Link, maximum=500, text=describe(LINK_TEXTS["imprint_url"], "https://example.com/imprint"))
+    support_url = optional(
+        WebAddress, maximum=500, text=describe(LINK_TEXTS["support_url"], "https://example.com/help")
+    )
+    terms_url = optional(WebAddress, maximum=500, text=describe(LINK_TEXTS["terms_url"], "https://example.com/terms"))
+    privacy_url = optional(
+        WebAddress, maximum=500, text=describe(LINK_TEXTS["privacy_url"], "https://example.com/privacy")
+    )
+    imprint_url = optional(
+        WebAddress, maximum=500, text=describe(LINK_TEXTS["imprint_url"], "https://example.com/imprint")
+    )
     sender_name = optional(Name, maximum=64, text=SENDER_NAME)
     sender_address = fields.Email(allow_none=True, validate=validate.Length(max=255), **SENDER_ADDRESS)
 

@@ -27,6 +27,7 @@ from panel.services import (
     audit,
     backup_destinations,
     backup_policies,
+    brands,
     installation_backups,
     instances,
     ip_sets,
