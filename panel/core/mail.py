@@ -4,9 +4,9 @@
 
 A mail is one text file in templates/mail/: the subject, an empty line, paragraphs. A paragraph `label: https://…`
 becomes a button of the HTML part. Links among the facts are paths: the mail has the address of its recipient's brand.
-A mail is written in its recipient's language if the panel knows it, else in that of
-the request that caused it, else in English. The row is authoritative, as with tasks: after a lost notification or while
-the mail server is unavailable, the mail is late, not lost.
+A mail is written in its recipient's language if the panel knows it, else in that of the request that caused it, else in
+English. The row is authoritative, as with tasks: after a lost notification or while the mail server is unavailable, the
+mail is late, not lost.
 """
 
 import re

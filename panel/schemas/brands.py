@@ -4,10 +4,11 @@ import binascii
 import re
 from base64 import b64decode
 
-from marshmallow import Schema, ValidationError, fields, validate
+from marshmallow import Schema, ValidationError, fields
 
 from panel.core.accent_colors import COLOR_PATTERN
 from panel.core.messages import message
+from panel.schemas.accounts import Email
 from panel.schemas.base import Hostname, In, Name, Out, Text, describe
 
 MAX_IMAGE_BYTES = 256 * 1024
@@ -56,6 +57,16 @@ class WebAddress(Text):
         return text
 
 
+class SenderAddress(Email):
+    """An email address in ASCII, as the header of a mail needs it."""
+
+    def _deserialize(self, value, attr, data, **kwargs):
+        text = super()._deserialize(value, attr, data, **kwargs)
+        if not text.isascii():
+            raise ValidationError(message("Must be an email address."))
+        return text
+
+
 class ImageContent(fields.String):
     """An image as base64, read as bytes. The service checks them."""
 
@@ -88,7 +99,7 @@ class BrandPatch(In):
         WebAddress, maximum=500, text=describe(LINK_TEXTS["imprint_url"], "https://example.com/imprint")
     )
     sender_name = optional(Name, maximum=64, text=SENDER_NAME)
-    sender_address = fields.Email(allow_none=True, validate=validate.Length(max=255), **SENDER_ADDRESS)
+    sender_address = optional(SenderAddress, text=SENDER_ADDRESS)
 
 
 class BrandHost(In):

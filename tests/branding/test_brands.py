@@ -76,6 +76,7 @@ def test_passkeys_work_at_their_host_only(brand, branded_browser, browser_as, ca
     assert options["rpId"] == "cloud.example.com"
     answer = at_brand.post("/sign-in/passkey", data={"credential": device.get(options)})
     assert answer.headers["Location"] == "/"
+    assert ">cloud.example.com</span>" in browser_as("owner").get("/profile/security").text
     options = at_default.post("/sign-in/passkey/options").json
     assert options["rpId"] == "localhost"
     refused = at_default.post("/sign-in/passkey", data={"credential": device.get(options)})
@@ -177,6 +178,7 @@ def test_api_changes_default_brand_and_those_of_hosts(api_as, browser_as):
         ("imprint_url", "//example.com"),
         ("privacy_url", 'https://example.com/"onclick='),
         ("sender_address", "nobody"),
+        ("sender_address", "hello@exämple.com"),
         ("name", "two\nlines"),
         ("host", "localhost"),
         ("host", "exa mple.com"),

@@ -137,8 +137,9 @@ def settings_page(account, form, block=None):
     return render("admin/accounts/settings.html", block, status=form.status, **context)
 
 
-def save_settings(account, *, brand_id=None, **data):
-    brands.assign(account, brand_id)
+def save_settings(account, **data):
+    if "brand_id" in data:
+        brands.assign(account, data.pop("brand_id"))
     return accounts.update(account, **data)
 
 
