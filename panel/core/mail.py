@@ -15,6 +15,7 @@ from email.message import EmailMessage
 from email.utils import format_datetime
 from functools import cache, partial
 from typing import Any
+from urllib.parse import urlsplit
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
@@ -69,8 +70,8 @@ def send(recipient: str, template: str, *, brand_id: str | None = None, **facts:
         facts["language"] = language
     if brand_id:
         facts["brand_id"] = brand_id
-    elif host := current_host.get():
-        facts["host"] = host
+    elif current_host.get() not in ("", urlsplit(context.current().config.public_url).hostname):
+        facts["host"] = current_host.get()
     mail = Mail(recipient=recipient, template=template, encrypted_context=messages.dump_facts(facts))
     session.add(mail)
     session.flush()
