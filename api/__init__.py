@@ -50,7 +50,8 @@ CUSTOMER_MODULES = (
 OPERATOR_MODULES = (
     "hypervisor_groups group_grants hypervisors unmanaged_machines migrations hypervisor_storages backup_destinations "
     "backup_jobs installation_backups locations plan_groups plans images image_groups subnets ips accounts "
-    "user_ssh_keys sessions impersonations credits billing resource_packs settings mass_mails failed_jobs audit"
+    "user_ssh_keys sessions impersonations credits billing resource_packs settings branding mail_templates "
+    "mass_mails failed_jobs audit"
 )
 RESOURCE_MODULES = (*CUSTOMER_MODULES.split(), *OPERATOR_MODULES.split())
 """All modules with routes, in the order of the API reference."""

@@ -1,6 +1,7 @@
 """The web application with all APIs and pages. The only module that may import every other."""
 
 import secrets
+from urllib.parse import urlsplit
 
 import orjson
 import structlog
@@ -20,6 +21,7 @@ from consoles import routes as console_routes
 from panel import bootstrap
 from panel.auth import audit_context, permissions
 from panel.core import db
+from panel.core.brand_identity import current_host
 from panel.core.config import ROOT, Config
 from panel.core.database_errors import find_outage
 from panel.core.db import is_read_only_request, may_have_committed, session
@@ -27,12 +29,20 @@ from panel.core.errors import Conflict, Invalid, NotFound, PartlyRefused, Proble
 from panel.core.modules import import_modules
 from panel.pages import layout
 from panel.ratelimit import api_budget
-from panel.web import assets, health, htmx, platform_metrics, request_metrics
+from panel.web import assets, branding, health, htmx, platform_metrics, request_metrics
 from panel.web.page_registry import AreaPageRegistry
 
 CUSTOMER_PAGES = AreaPageRegistry(import_modules(panel.pages.customer), panel.pages.customer.NAVIGATION_GROUPS)
 OPERATOR_PAGES = AreaPageRegistry(import_modules(panel.pages.admin), panel.pages.admin.NAVIGATION_GROUPS)
-PAGE_MODULES = (health, platform_metrics, assets, console_routes, *CUSTOMER_PAGES.modules, *OPERATOR_PAGES.modules)
+PAGE_MODULES = (
+    health,
+    platform_metrics,
+    assets,
+    branding,
+    console_routes,
+    *CUSTOMER_PAGES.modules,
+    *OPERATOR_PAGES.modules,
+)
 """All modules with a blueprint `bp` for pages, files of browsers or consoles."""
 
 log = structlog.get_logger()
@@ -102,6 +112,7 @@ def before_request():
     db.begin_request(is_read_only=request.method in permissions.READ_METHODS)
     g.request_id = secrets.token_hex(8)
     audit_context.start_tracking()
+    current_host.set(find_host_name(request.host))
     structlog.contextvars.bind_contextvars(request_id=g.request_id)
     has_nul = b"%00" in request.query_string  # databases cannot store NUL in texts
     if has_nul and api.errors.find_dialect(request.path):
@@ -111,6 +122,14 @@ def before_request():
     if api.errors.find_dialect(request.path) == "sandbox" and cross_origin.is_preflight():
         return "", 204
     return None
+
+
+def find_host_name(host):
+    """Return the name of a Host header without the port, or an empty text."""
+    try:
+        return (urlsplit(f"//{host}").hostname or "")[:255]
+    except ValueError:
+        return ""
 
 
 def commit_or_rollback(response):

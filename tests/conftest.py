@@ -22,7 +22,7 @@ from panel.bootstrap import create_context
 from panel.core import context, jobs, live_changes
 from panel.core.config import Config
 from panel.core.db import db, session
-from panel.services import accounts, sessions, settings
+from panel.services import accounts, brands, sessions, settings
 from tests.support import cast as people
 from tests.support import postgres, response_assertions
 from tests.support.lazy_savepoints import delay_savepoints
@@ -173,6 +173,7 @@ def change_config(monkeypatch):
     def change_settings(**settings):
         process = context.current()
         monkeypatch.setattr(process, "config", replace(process.config, **settings))
+        brands.invalidate()  # their URLs depend on the public address
 
     return change_settings
 
@@ -220,8 +221,10 @@ def rollback_context(app):
         connection.connect = lambda: BorrowedConnection(connection)
         engines[None] = connection
         queued_calls.clear()
-        settings.invalidate()
+        for cached in (settings, brands):
+            cached.invalidate()
         settings.get()  # cached, so that tests can count queries
+        brands.get_all()
         fake_clock.reset()
         connect_rate_limits("")
         try:
@@ -352,6 +355,8 @@ def queries(rolled_back_app, monkeypatch):
     monkeypatch.setattr(settings, "SETTINGS_CACHE_SECONDS", 3600)
     settings.invalidate()
     settings.get()
+    brands.invalidate()
+    brands.get_all()
     statements = []
 
     def record(connection, cursor, statement, *_):

@@ -14,7 +14,7 @@ from panel.auth.tokens import get_source_address
 from panel.core import languages
 from panel.core.errors import ConfirmationRequired, Forbidden, Unauthenticated
 from panel.core.messages import message
-from panel.services import access, factors, sessions
+from panel.services import access, brands, factors, sessions
 
 SUSPENDED_MESSAGE = message(
     "Your account is suspended: you can view everything, but this needs {permission}. Contact support."
@@ -238,4 +238,5 @@ def ensure_confirmed():
 
 
 def is_own_origin(origin):
-    return origin in (request.host_url.rstrip("/"), current_app.extensions["config"].public_url.rstrip("/"))
+    public_url = current_app.extensions["config"].public_url.rstrip("/")
+    return origin in (request.host_url.rstrip("/"), public_url) or origin == brands.get_current().url

@@ -15,7 +15,7 @@ from panel.auth.tokens import get_source_address
 from panel.core import clock
 from panel.core.db import session as db_session
 from panel.models import Account
-from panel.services import factors, known_devices, security_notifications
+from panel.services import brands, factors, known_devices, security_notifications
 from panel.services.passkeys import Challenge, Site
 from panel.services.security_notifications import Source
 
@@ -29,8 +29,8 @@ def get_request_source():
 
 
 def get_passkey_site():
-    """Return the site that this installation's passkeys are bound to."""
-    return Site.from_url(current_app.extensions["config"].public_url)
+    """Return the site that passkeys of this request's brand are bound to."""
+    return Site.from_url(brands.get_current().url)
 
 
 def find_known_device(email):

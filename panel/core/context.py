@@ -33,6 +33,8 @@ class Context:
 
     cached_settings: tuple = (0, None)
     """Expiry (monotonic) and settings. Replaced as one tuple, because threads read it concurrently."""
+    cached_brands: tuple = (0, None)
+    """Expiry (monotonic) and the brands by host name."""
     cached_platform_curves: tuple = (0, None)
     """Expiry (monotonic) and a `panel.services.metrics.hosts.PlatformCurves`."""
     cached_tokens: dict[str, Any] = field(default_factory=dict)

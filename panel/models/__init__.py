@@ -13,6 +13,7 @@ from panel.models.backup_policies import BackupPolicy, BackupPolicyInstance
 from panel.models.backup_restore_tests import BackupRestoreTest
 from panel.models.backup_usage import ManagedBackupUsage
 from panel.models.billing import CreditLedgerEntry, MeteringRecord, UsageHour, UsageMonth
+from panel.models.brands import Brand, BrandImage
 from panel.models.certificates import Certificate
 from panel.models.consoles import ConsoleSession
 from panel.models.docker_deployments import DockerDeployment, DockerEngine
@@ -32,6 +33,7 @@ from panel.models.instance_backups import InstanceBackup
 from panel.models.instances import Disk, Instance, Interface
 from panel.models.ip_sets import IpSet, IpSetEntry
 from panel.models.isos import Iso, MediaDownload
+from panel.models.mail_templates import MailTemplate
 from panel.models.mails import Mail, MailLogEntry
 from panel.models.mass_mails import MassMail, MassMailRecipient
 from panel.models.metrics import HypervisorMetric, InstanceMetric, LocationAllocation

@@ -32,6 +32,8 @@ class Account(TimestampMixin, Model):
     """The language that the person has chosen for pages and mails; empty to follow the browser."""
     browser_language: Mapped[str | None] = mapped_column(String(16))
     """The browser's language at the last sign-in, for mails that no request of the person causes."""
+    brand_id: Mapped[str | None] = mapped_column(ForeignKey("brands.id", ondelete="set null"), index=True)
+    """The brand of the person's mails; null for the default brand."""
     external_id: Mapped[str | None] = mapped_column(unique=True)
     """The billing system's id of the person."""
     operator_role: Mapped[str | None] = mapped_column(String(16))

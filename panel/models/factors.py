@@ -16,6 +16,8 @@ class Passkey(TimestampMixin, Model):
 
     account_id: Mapped[str] = mapped_column(ForeignKey("accounts.id", ondelete="cascade"), index=True)
     name: Mapped[str] = mapped_column(String(64))
+    host: Mapped[str | None]
+    """The host name that it works for (WebAuthn's relying party); null for the host of the public address."""
     credential_id: Mapped[str] = mapped_column(String(1400), unique=True)
     """base64url, as browsers encode it."""
     public_key: Mapped[str] = mapped_column(Text)

@@ -15,7 +15,7 @@ from panel.models import Account
 from panel.pages.customer.tasks import list_recent_tasks
 from panel.pages.shared import area
 from panel.services import announcements, inbox, saved_filters, sessions, settings, usage
-from panel.web import assets, instance_states, marks, relative_times, translation, word_labels
+from panel.web import assets, branding, instance_states, marks, relative_times, translation, word_labels
 from panel.web.page_registry import get_customer_pages, get_operator_pages
 
 TINTS = 6
@@ -46,6 +46,8 @@ def init_app(app):
         "find_flag_url": marks.find_flag_url,
         "find_mark": marks.find_mark,
         "mark_url": marks.mark_url,
+        "get_brand": branding.get_request_brand,
+        "list_brand_links": branding.list_links,
         "icon_url": assets.icon_url,
         "ui": Macros(app.jinja_env),
         "endpoint_prefix": area.get_endpoint_prefix,

@@ -15,7 +15,7 @@ from panel.core.languages import list_languages
 from panel.core.messages import Message, join_messages, message, plural_message
 from panel.models import Account, BackupRepository, Image, Member, Microvm, MicrovmImage
 from panel.schemas.constants import ACCOUNT_LIMITS
-from panel.services import one_time_tokens, operators
+from panel.services import brands, one_time_tokens, operators
 from panel.services.crud import get_or_404, update_fields
 from panel.services.password_rules import ensure_strong_password
 from panel.services.search_kinds import contains_text, platform_search
@@ -72,8 +72,10 @@ def get_language(email: str) -> str | None:
 
 
 def create(*, email: str, password: str | None = None, operator_role: str | None = None, **names: Any) -> Account:
-    """Create an account. Without a password the person cannot sign in on the pages until one is set."""
+    """Create an account. Without a password the person cannot sign in on the pages until one is set. By
+    default, its brand is that of the request's host."""
     ensure_unique_email(email)
+    names.setdefault("brand_id", brands.get_current_id())
     account = Account(email=email.strip().lower(), operator_role=operator_role, **names)
     if password:
         set_password(account, password)

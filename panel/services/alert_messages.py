@@ -4,9 +4,10 @@ from typing import Any
 
 import orjson
 
-from panel.core import clock, mail
+from panel.core import clock
 from panel.models import AlertEvent, AlertRule
 from panel.schemas.alert_rules import METRIC_UNITS
+from panel.services import brands
 from panel.services.webhooks import signing
 
 TELEGRAM_URL = "https://api.telegram.org/bot{token}/sendMessage"
@@ -25,24 +26,25 @@ def build_text(event: AlertEvent | None, rule: AlertRule | None) -> str:
     if event is None or rule is None:
         return TEST_TEXT
     value = "" if event.value is None else f", now {event.value:.4g} {METRIC_UNITS[rule.metric]}"
+    url = brands.get_of_account(rule.account_id).url + build_path(rule)
     headline = f"{HEADLINES[event.kind]}: {rule.name}"
-    return f"{headline}\n{event.resource_name}: {describe_condition(rule)}{value}\n{build_link(rule)}"
+    return f"{headline}\n{event.resource_name}: {describe_condition(rule)}{value}\n{url}"
 
 
-def build_link(rule: AlertRule) -> str:
-    return mail.build_page_url(f"/alert-rules/{rule.id}")
+def build_path(rule: AlertRule) -> str:
+    return f"/alert-rules/{rule.id}"
 
 
 def build_mail_facts(event: AlertEvent | None, rule: AlertRule | None) -> dict[str, Any]:
     if event is None or rule is None:
-        return {"kind": "test", "link": mail.build_page_url("/notification-channels")}
+        return {"kind": "test", "link": "/notification-channels"}
     return {
         "kind": event.kind,
         "name": rule.name,
         "resource": event.resource_name,
         "condition": describe_condition(rule),
         "value": "" if event.value is None else f"{event.value:.4g} {METRIC_UNITS[rule.metric]}",
-        "link": build_link(rule),
+        "link": build_path(rule),
     }
 
 

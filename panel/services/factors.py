@@ -13,7 +13,7 @@ from panel.core.db import count_changed, session
 from panel.core.errors import Conflict, Invalid
 from panel.core.messages import message
 from panel.models import Account, Passkey, RecoveryCode
-from panel.services import security_notifications, settings
+from panel.services import brands, security_notifications, settings
 from panel.services.tokens import hash_secret
 
 TOTP_STEP_SECONDS = 30
@@ -22,7 +22,6 @@ TOTP_DIGITS = 6
 RECOVERY_CODE_COUNT = 10
 RECOVERY_CODE_ALPHABET = "abcdefghjkmnpqrstuvwxyz23456789"
 """Letters and digits that are not mistaken for others. Sixteen of them are 79 bits, so a slow hash is not needed."""
-TOTP_ISSUER = "Panel"
 WRONG_CODE_MESSAGE = message("This code is wrong or was already used. Wait for the next one.")
 
 
@@ -57,7 +56,7 @@ def start_setup(account: Account) -> str:
 def make_provisioning_uri(account: Account) -> str:
     """Return the URI that authenticators read from the QR code."""
     return pyotp.TOTP(cast(str, account.totp_secret), interval=TOTP_STEP_SECONDS).provisioning_uri(
-        name=account.email, issuer_name=TOTP_ISSUER
+        name=account.email, issuer_name=brands.get_current().name
     )
 
 

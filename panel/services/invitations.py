@@ -91,7 +91,8 @@ def send_mail(access: Access, member: Member) -> None:
         "invitation",
         owner=member.owner.email,
         inviter=access.email,
-        link=mail.build_page_url(f"/invitation/{secret}"),
+        brand_id=member.owner.brand_id,
+        link=f"/invitation/{secret}",
         days=INVITATION_TTL.days,
     )
 
@@ -109,7 +110,8 @@ def accept(secret: str, **facts: Any) -> Account:
     member = get_open(secret)
     try:
         with session.begin_nested():
-            return complete(member, accounts.create(email=member.email, **facts))
+            account = accounts.create(email=member.email, brand_id=member.owner.brand_id, **facts)
+            return complete(member, account)
     except IntegrityError:  # a concurrent request used the link first
         raise NotFound(INVITATION_CLOSED_MESSAGE) from None
 

@@ -1,7 +1,6 @@
 """Mass mails: who gets them, and handing them to the mail queue at a limited rate."""
 
 from datetime import timedelta
-from string import Formatter
 from typing import Any
 
 from sqlalchemy import Select, exists, func, insert, literal, select, update
@@ -9,9 +8,10 @@ from sqlalchemy.orm import joinedload
 
 from panel.core import clock, mail
 from panel.core.db import session, with_lock
-from panel.core.errors import Conflict, Invalid
+from panel.core.errors import Conflict
 from panel.core.messages import message
 from panel.models import Account, HypervisorGroup, Instance, MassMail, MassMailRecipient, Member
+from panel.services import placeholders
 from panel.services.crud import get_or_404
 
 MAIL_TEMPLATE = "mass_mail"
@@ -33,7 +33,7 @@ def get(mass_mail_id: str) -> MassMail:
 def create(*, name: str, text: str, mails_per_minute: int, group_id: Any = None) -> MassMail:
     """Create a draft. Raise Invalid for a placeholder that does not exist."""
     for field, value in (("subject", name), ("text", text)):
-        ensure_valid_placeholders(field, value)
+        placeholders.ensure_valid(field, value, PLACEHOLDERS)
     if group_id:
         group_id = str(group_id)
         get_or_404(HypervisorGroup, group_id, message("No such location."), "group_id")
@@ -43,22 +43,9 @@ def create(*, name: str, text: str, mails_per_minute: int, group_id: Any = None)
     return row
 
 
-def ensure_valid_placeholders(field: str, text: str) -> None:
-    try:
-        parts = list(Formatter().parse(text))
-    except ValueError:
-        sentence = message("Write two braces for each brace that is no placeholder.")
-        raise Invalid(sentence, **{field: sentence}) from None
-    for _, name, specification, conversion in parts:
-        if name is not None and (name not in PLACEHOLDERS or specification or conversion):
-            names = ", ".join(f"{{{name}}}" for name in PLACEHOLDERS)
-            sentence = message("Unknown placeholder {name}. There are: {names}.", name=name, names=names)
-            raise Invalid(sentence, **{field: sentence})
-
-
 def preview(row: MassMail) -> tuple[str, str]:
     """Return subject and text as an example person would get them."""
-    return row.name.format(**EXAMPLE_VALUES), row.text.format(**EXAMPLE_VALUES)
+    return placeholders.fill(row.name, EXAMPLE_VALUES), placeholders.fill(row.text, EXAMPLE_VALUES)
 
 
 def count_recipients(row: MassMail) -> int:
@@ -133,7 +120,8 @@ def queue_batch() -> bool:
     accounts = session.scalars(people.order_by(Account.id).limit(row.mails_per_minute)).all()
     for account in accounts:
         values = {"name": account.name, "email": account.email}
-        mail.send(account.email, MAIL_TEMPLATE, subject=row.name.format(**values), text=row.text.format(**values))
+        subject, text = placeholders.fill(row.name, values), placeholders.fill(row.text, values)
+        mail.send(account.email, MAIL_TEMPLATE, subject=subject, text=text)
     mark = update(MassMailRecipient).where(*unqueued, MassMailRecipient.account_id.in_([row.id for row in accounts]))
     session.execute(mark.values(queued_at=now).execution_options(synchronize_session=False))
     row.queued, row.last_batch_at = row.queued + len(accounts), now

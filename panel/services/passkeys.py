@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 import webauthn
 from cryptography.fernet import InvalidToken
-from sqlalchemy import Select, func, or_, select, update
+from sqlalchemy import ColumnElement, Select, exists, func, or_, select, update
 from webauthn.helpers import base64url_to_bytes, bytes_to_base64url
 from webauthn.helpers.exceptions import WebAuthnException
 from webauthn.helpers.structs import (
@@ -19,12 +19,12 @@ from webauthn.helpers.structs import (
     UserVerificationRequirement,
 )
 
-from panel.core import clock
+from panel.core import clock, context
 from panel.core.db import count_changed, decrypt, encrypt, lock_row, session
 from panel.core.errors import Invalid, NotFound
 from panel.core.messages import message
 from panel.models import Account, Passkey
-from panel.services import factors, security_notifications
+from panel.services import brands, factors, security_notifications
 from panel.services.security_notifications import Source
 
 CHALLENGE_TTL = timedelta(minutes=5)
@@ -89,11 +89,11 @@ def create_registration(account: Account, site: Site) -> tuple[dict[str, Any], C
     """Return the browser's options to create a passkey, and the challenge to store until the answer."""
     options = webauthn.generate_registration_options(
         rp_id=site.host,
-        rp_name="Panel",
+        rp_name=brands.get_current().name,
         user_id=account.id.encode(),
         user_name=account.email,
         user_display_name=account.name,
-        exclude_credentials=list_descriptors(account),
+        exclude_credentials=list_descriptors(account, site),
         authenticator_selection=AuthenticatorSelectionCriteria(
             resident_key=ResidentKeyRequirement.REQUIRED, user_verification=USER_VERIFICATION
         ),
@@ -103,7 +103,7 @@ def create_registration(account: Account, site: Site) -> tuple[dict[str, Any], C
 
 def create_authentication(site: Site, account: Account | None = None) -> tuple[dict[str, Any], Challenge]:
     """Return the browser's options to sign in with a passkey, any or one of the account, and the challenge."""
-    descriptors = list_descriptors(account) if account else None
+    descriptors = list_descriptors(account, site) if account else None
     return serialize_options(
         webauthn.generate_authentication_options(
             rp_id=site.host, allow_credentials=descriptors, user_verification=USER_VERIFICATION
@@ -118,8 +118,19 @@ def serialize_options(
     return json.loads(webauthn.options_to_json(options)), challenge
 
 
-def list_descriptors(account: Account) -> list[PublicKeyCredentialDescriptor]:
-    ids = session.scalars(select(Passkey.credential_id).where(Passkey.account_id == account.id))
+def is_for_site(site: Site) -> ColumnElement[bool]:
+    """Return the condition that a passkey works on the site. Without a host it is for the public address."""
+    is_public = site.host == Site.from_url(context.current().config.public_url).host
+    return or_(Passkey.host == site.host, Passkey.host.is_(None)) if is_public else Passkey.host == site.host
+
+
+def has_passkey(account: Account, site: Site) -> bool:
+    """Return whether the account has a passkey for the site."""
+    return bool(session.scalar(select(exists().where(Passkey.account_id == account.id, is_for_site(site)))))
+
+
+def list_descriptors(account: Account, site: Site) -> list[PublicKeyCredentialDescriptor]:
+    ids = session.scalars(select(Passkey.credential_id).where(Passkey.account_id == account.id, is_for_site(site)))
     return [PublicKeyCredentialDescriptor(id=base64url_to_bytes(credential_id)) for credential_id in ids]
 
 
@@ -155,6 +166,7 @@ def register(
         Passkey(
             account_id=account.id,
             name=name,
+            host=site.host,
             credential_id=credential_id,
             public_key=bytes_to_base64url(registration.credential_public_key),
             sign_count=registration.sign_count,

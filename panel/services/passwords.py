@@ -58,7 +58,7 @@ def find_reset_context(email: str) -> dict[str, Any] | None:
         return None
     _, secret = one_time_tokens.create(account, PASSWORD_RESET, RESET_LINK_TTL)
     minutes = int(RESET_LINK_TTL.total_seconds() // 60)
-    return {"email": account.email, "link": mail.build_page_url(f"/reset-password/{secret}"), "minutes": minutes}
+    return {"email": account.email, "link": f"/reset-password/{secret}", "minutes": minutes}
 
 
 def get_account(secret: str) -> Account:

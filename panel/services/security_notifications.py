@@ -40,6 +40,6 @@ def send(account: Account, template: str, source: Source, **facts: Any) -> None:
         ip=source.ip,
         at=clock.now(),
         zone=account.timezone,
-        link=mail.build_page_url("/profile/security"),
+        link="/profile/security",
         **facts,
     )

@@ -3,11 +3,10 @@
 from datetime import timedelta
 from typing import Any
 
-from panel.core import mail
 from panel.core.errors import Conflict, NotFound
 from panel.core.messages import message
 from panel.models import Account
-from panel.services import accounts, one_time_tokens
+from panel.services import accounts, brands, one_time_tokens
 
 SSO_PURPOSE = "sso"
 LINK_CLOSED_MESSAGE = message(
@@ -23,7 +22,7 @@ def create_link(account: Account, *, expires_in: int, redirect_to: str | None) -
     if account.is_admin:
         raise Conflict(message("There are no sign-in links for operators."))
     link, secret = one_time_tokens.create(account, SSO_PURPOSE, timedelta(seconds=expires_in), redirect_to)
-    return {"url": mail.build_page_url(f"/sso/{secret}"), "expires_at": link.expires_at}
+    return {"url": f"{brands.find_by_id(account.brand_id).url}/sso/{secret}", "expires_at": link.expires_at}
 
 
 def get_account(secret: str) -> Account:

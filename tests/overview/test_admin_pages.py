@@ -27,9 +27,11 @@ from panel.services import (
     audit,
     backup_destinations,
     backup_policies,
+    brands,
     installation_backups,
     instances,
     ip_sets,
+    mail_templates,
     mass_mails,
     microvms,
     overview,
@@ -146,6 +148,8 @@ def page_ids(cast, deployed):
     ids["policy_id"] = backup_policies.create(None, **DEFAULTS | {"name": "nightly", "retention_count": 1}).id
     ends_at = clock.now() + timedelta(days=1)
     ids["announcement_id"] = announcements.create(kind="maintenance", name="n", text="t", ends_at=ends_at).id
+    ids["brand_id"] = brands.save(None, name="n", host="n.example.com").id
+    ids["template_id"] = mail_templates.list_all()[0].id
     ids["mass_mail_id"] = mass_mails.create(name="n", text="t", mails_per_minute=1).id
     ids["job_id"] = backup_policies.create_job(cast.location, plan_id=ids["policy_id"]).id
     session.commit()

@@ -4,6 +4,7 @@ from panel.core import languages, mail
 from panel.core.db import session
 from panel.core.messages import message
 from panel.models import Task
+from panel.services import brands
 from tests.support.pseudo_language import bracket, pseudo_language  # noqa: F401
 
 CHANGE_FACTS = {
@@ -58,4 +59,4 @@ def test_mail_translates_message_in_its_facts(app, cast, pseudo_language):
     row = mail.send("ada@example.com", "security_changed", what=message("Your password was changed"), **CHANGE_FACTS)
     session.expire(row)
     assert row.facts["what"].template == "Your password was changed"
-    assert mail.compose(row, row.facts)["Subject"] == bracket("Your password was changed")
+    assert mail.compose(row, row.facts, "eo", brands.build_builtin())["Subject"] == bracket("Your password was changed")

@@ -12,8 +12,9 @@ from sqlalchemy import delete, select, update
 
 from panel.core import clock, context, jobs, mail
 from panel.core.db import session
+from panel.core.languages import DEFAULT_LANGUAGE
 from panel.models import Mail
-from panel.services import accounts, mail_log, mass_mails, passwords
+from panel.services import accounts, brands, mail_log, mail_templates, mass_mails, passwords
 from worker.engine.registry import periodic
 
 log = structlog.get_logger()
@@ -62,7 +63,7 @@ def send(mail_id):
     session.commit()
     if facts is not None:
         try:
-            message = mail.compose(row, facts, language)
+            message = compose(row, facts, language)
             subject = message["Subject"]
             submit_message(message, context.current().config)
         except Exception as error:  # any error: the mail must not be lost
@@ -72,6 +73,16 @@ def send(mail_id):
         mail_log.record(row, "sent", subject=subject)
     session.execute(delete(Mail).where(Mail.id == row.id))
     session.commit()
+
+
+def compose(row, facts, language):
+    """Return the message, with the brand of its recipient and in the operators' words if they have written some."""
+    language = language or row.facts.get("language", DEFAULT_LANGUAGE)
+    brand = brands.get_of_mail(row.recipient, brand_id=row.facts.get("brand_id"), host=row.facts.get("host", ""))
+    facts = mail.add_addresses(facts, brand)
+    text = mail_templates.render_custom(row.template, facts, language, brand)
+    session.commit()
+    return mail.compose(row, facts, language, brand, text)
 
 
 def give_up(row, status, error, subject=""):

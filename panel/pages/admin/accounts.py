@@ -3,6 +3,7 @@
 from secrets import token_urlsafe
 
 from flask import Blueprint, request, url_for
+from marshmallow import fields
 
 from panel.auth import login
 from panel.auth.browser_session import ensure_permission, get_current_account, require_page_permission
@@ -11,7 +12,18 @@ from panel.models import Account
 from panel.schemas.accounts import AccountIn, AccountPatch, Promotion, Suspension
 from panel.schemas.base import Name
 from panel.schemas.constants import ACCOUNT_LIMITS
-from panel.services import account_limits, accounts, factors, instances, operators, passwords, sessions, team, tokens
+from panel.services import (
+    account_limits,
+    accounts,
+    brands,
+    factors,
+    instances,
+    operators,
+    passwords,
+    sessions,
+    team,
+    tokens,
+)
 from panel.web.forms import Form
 from panel.web.htmx import build_action_response, flash_message, redirect_to, render
 from panel.web.page_registry import NavigationEntry, SearchResults
@@ -51,7 +63,9 @@ OPERATOR_ROLE_OPTIONS = (
 
 
 class AccountSettingsForm(AccountPatch):
-    """AccountPatch, but an empty name clears the name."""
+    """AccountPatch with the brand; an empty name clears the name."""
+
+    brand_id = fields.UUID(allow_none=True)
 
     first_name = Name(minimum=0, maximum=100, load_default="")
     last_name = Name(minimum=0, maximum=100, load_default="")
@@ -115,8 +129,18 @@ def members(account_id):
 @require_page_permission(READ_PERMISSION)
 def settings(account_id):
     account = accounts.get(account_id)
-    form = Form(AccountSettingsForm, initial=account)
-    return render("admin/accounts/settings.html", account=account, form=form, limits=list_limit_options())
+    return settings_page(account, Form(AccountSettingsForm, initial=account))
+
+
+def settings_page(account, form, block=None):
+    context = {"account": account, "form": form, "limits": list_limit_options(), "brands": brands.list_options()}
+    return render("admin/accounts/settings.html", block, status=form.status, **context)
+
+
+def save_settings(account, **data):
+    if "brand_id" in data:
+        brands.assign(account, data.pop("brand_id"))
+    return accounts.update(account, **data)
 
 
 def list_limit_options():
@@ -129,11 +153,10 @@ def list_limit_options():
 def change(account_id):
     account = get_changeable(account_id)
     form = Form(AccountSettingsForm)
-    if form.submit(lambda **data: accounts.update(account, **data)):
+    if form.submit(lambda **data: save_settings(account, **data)):
         flash_message(_("Customer saved."))
         return redirect_to(url_for(".settings", account_id=account_id))
-    context = {"account": accounts.get(account_id), "form": form, "limits": list_limit_options()}
-    return render("admin/accounts/settings.html", "form", status=form.status, **context)
+    return settings_page(accounts.get(account_id), form, "form")
 
 
 @bp.get("/<account_id>/access")

@@ -79,6 +79,7 @@ def security_page(block=None, password=None):
         password=form,
         running=running,
         current_session=current_user.sign_in,
+        site=login.get_passkey_site(),
         keys=session.scalars(passkeys.listing(get_current_account())).all(),
         codes_left=factors.count_codes(get_current_account()),
         has_factor=factors.has_second_factor(get_current_account()),

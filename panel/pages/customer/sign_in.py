@@ -114,7 +114,7 @@ def second_step_page(form):
         "customer/sign_in/second_step.html",
         form,
         account=account,
-        with_passkey=factors.has_passkey(account),
+        with_passkey=passkeys.has_passkey(account, login.get_passkey_site()),
         site=login.get_passkey_site(),
     )
 

@@ -16,7 +16,7 @@ from panel.core.task_kinds import task_kind
 from panel.models import Account, AcmeChallenge, Certificate, Task
 from panel.models.certificates import EXPIRY_WARNING
 from panel.models.tasks import OPEN_STATUSES
-from panel.services import account_limits
+from panel.services import account_limits, brands
 from panel.services.access import Access
 from panel.services.certificates import pem
 
@@ -51,10 +51,11 @@ def order_certificate(
 def ensure_domains_available(account: Access | Account, domains: list[str]) -> None:
     """Raise for the panel's own name and for domains of other accounts. They also lead to the panel, so HTTP-01 proves
     nothing about this account."""
-    own_name = urlsplit(context.current().config.public_url).hostname
+    own_names = {urlsplit(context.current().config.public_url).hostname, *brands.list_hosts()}
     foreign = next(iter(set(domains) & list_foreign_domains(account, domains)), None)
-    if own_name in domains or foreign:
-        sentence = OWN_NAME_MESSAGE if own_name in domains else DOMAIN_TAKEN_MESSAGE.format(domain=foreign)
+    is_own = not own_names.isdisjoint(domains)
+    if is_own or foreign:
+        sentence = OWN_NAME_MESSAGE if is_own else DOMAIN_TAKEN_MESSAGE.format(domain=foreign)
         raise Invalid(sentence, domains=sentence)
 
 

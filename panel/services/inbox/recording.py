@@ -172,6 +172,6 @@ def send_mail(email: str, report: Report) -> None:
         "inbox",
         title=KINDS[report.kind].label,
         text=report.text,
-        link=mail.build_page_url(report.path or "/notifications"),
-        preferences_link=mail.build_page_url("/notifications/preferences"),
+        link=report.path or "/notifications",
+        preferences_link="/notifications/preferences",
     )
