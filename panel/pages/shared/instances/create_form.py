@@ -1,6 +1,5 @@
 """The choices of the form that creates an instance, with the reasons why a choice is unavailable."""
 
-import json
 from collections import defaultdict
 
 from flask import current_app
@@ -12,6 +11,7 @@ from panel.models import Plan
 from panel.pages.shared.area import get_owner, has_permission
 from panel.schemas.instances import TIME_ZONES
 from panel.services import catalog, instances, placement, ssh_keys, user_scripts
+from panel.web.api_examples import format_curl
 
 BRAND_ICONS = {
     "debian": "brand-debian",
@@ -117,13 +117,6 @@ def format_curl_commands(form, choices):
         deploy["password"] = HIDDEN_PASSWORD
     base = current_app.extensions["config"].public_url.rstrip("/")
     family = "self-provisioning" if pack else "cloud-service"
-    return format_curl(f"{base}/api/{family}/instances", place), format_curl(
-        f"{base}/api/instance/$INSTANCE/deploy", deploy
+    return format_curl("POST", f"{base}/api/{family}/instances", place), format_curl(
+        "POST", f"{base}/api/instance/$INSTANCE/deploy", deploy
     )
-
-
-def format_curl(address, body):
-    text = json.dumps(body, indent=2, ensure_ascii=False).replace("'", "'\\''")
-    headers = ("Authorization: Bearer $TOKEN", "Content-Type: application/json")
-    parts = (f'curl -X POST "{address}"', *(f'-H "{header}"' for header in headers), f"-d '{text}'")
-    return " \\\n  ".join(parts)
