@@ -1,6 +1,6 @@
 """Operators of the platform and their roles."""
 
-from sqlalchemy import Select, select
+from sqlalchemy import Select, func, select
 
 from panel.core.db import session
 from panel.core.errors import Conflict
@@ -12,6 +12,12 @@ LAST_OPERATOR_MESSAGE = message("This is the last operator with full access. Ass
 
 def listing() -> Select[Account]:
     return select(Account).where(Account.operator_role.is_not(None)).order_by(Account.email)
+
+
+def count_by_role() -> dict[str, int]:
+    """Return the number of operators with each role that somebody has."""
+    query = select(Account.operator_role, func.count()).where(Account.operator_role.is_not(None))
+    return dict(session.execute(query.group_by(Account.operator_role)).all())
 
 
 def promote(account: Account, role: str | None) -> Account:
