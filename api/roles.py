@@ -52,6 +52,6 @@ def show(role_name):
 def list_roles():
     counts = operators.count_by_role()
     return [
-        {"id": name, "name": name, "permissions": sorted(granted), "operators": counts.get(name, 0)}
+        {"id": name, "name": name, "permissions": sorted(granted), "operators": counts[name]}
         for name, granted in permissions.OPERATOR_ROLES.items()
     ]

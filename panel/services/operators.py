@@ -1,5 +1,7 @@
 """Operators of the platform and their roles."""
 
+from collections import Counter
+
 from sqlalchemy import Select, func, select
 
 from panel.core.db import session
@@ -14,10 +16,10 @@ def listing() -> Select[Account]:
     return select(Account).where(Account.operator_role.is_not(None)).order_by(Account.email)
 
 
-def count_by_role() -> dict[str, int]:
-    """Return the number of operators with each role that somebody has."""
-    query = select(Account.operator_role, func.count()).where(Account.operator_role.is_not(None))
-    return dict(session.execute(query.group_by(Account.operator_role)).all())
+def count_by_role() -> Counter[str | None]:
+    """Return the number of operators with each role, and of accounts without one."""
+    query = select(Account.operator_role, func.count()).group_by(Account.operator_role)
+    return Counter(dict(session.execute(query).all()))
 
 
 def promote(account: Account, role: str | None) -> Account:
