@@ -109,8 +109,8 @@ class StorageMetricsOut(Out):
     used = fields.Integer(**describe("Used space in bytes, also by other files.", 549755813888))
     used_percent = fields.Float(**describe("Used space in percent; 0 if nothing was reported yet.", 50.0))
     allocatable = fields.Integer(**describe("GiB that can be allocated, including overcommit.", 1024))
-    promised = fields.Integer(**describe("GiB allocated to disks.", 240))
-    promised_percent = fields.Float(**describe("Allocated space in percent of what can be allocated.", 23.44))
+    allocated = fields.Integer(**describe("GiB allocated to disks.", 240))
+    allocated_percent = fields.Float(**describe("Allocated space in percent of what can be allocated.", 23.44))
 
 
 class StorageIn(In):

@@ -17,7 +17,7 @@ class MonitoredResourceOut(Schema):
         allow_none=True,
         **describe("When the values were measured; null if nothing was in the last minute.", "2026-01-02T03:04:00Z"),
     )
-    alerts_firing = fields.Integer(**describe("Number of alerts that fire for the resource.", 0))
+    firing = fields.Integer(**describe("Number of alerts that fire for the resource.", 0))
 
     class Meta:
         include = {name: metric_field(name) for name in METRIC_DESCRIPTIONS}
@@ -28,6 +28,6 @@ class MonitoringSummaryOut(Out):
     resources_running = fields.Integer(**describe("Number of these that are running.", 3))
     alert_rules = fields.Integer(**describe("Number of alert rules.", 2))
     alert_rules_enabled = fields.Integer(**describe("Number of alert rules that are evaluated.", 2))
-    alerts_firing = fields.Integer(**describe("Number of alerts that fire: each rule counts once per resource.", 0))
+    firing = fields.Integer(**describe("Number of alerts that fire: each rule counts once per resource.", 0))
     channels = fields.Integer(**describe("Number of notification channels.", 1))
     channels_disabled = fields.Integer(**describe("Number of channels that get no notifications.", 0))

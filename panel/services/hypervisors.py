@@ -291,8 +291,8 @@ def describe_storage(storage: Storage) -> dict[str, Any]:
         "used": used,
         "used_percent": round(100 * used / storage.capacity, 2) if storage.capacity else 0.0,
         "allocatable": int(allocatable),
-        "promised": storage.allocated,
-        "promised_percent": round(100 * storage.allocated / allocatable, 2) if allocatable else 0.0,
+        "allocated": storage.allocated,
+        "allocated_percent": round(100 * storage.allocated / allocatable, 2) if allocatable else 0.0,
     }
 
 

@@ -26,7 +26,7 @@ def describe_resources(machines: Sequence[Instance]) -> list[dict[str, Any]]:
             "name": machine.display_name,
             "state": machine.state,
             "measured_at": latest.get(machine.id, {}).get("at"),
-            "alerts_firing": firing.get(machine.id, 0),
+            "firing": firing.get(machine.id, 0),
             **{name: latest.get(machine.id, {}).get(name) for name in METRIC_DESCRIPTIONS},
         }
         for machine in machines
@@ -43,7 +43,7 @@ def summarize(access: Access) -> dict[str, int]:
         "resources_running": machines.where(Instance.state == "running"),
         "alert_rules": rules,
         "alert_rules_enabled": rules.where(AlertRule.enabled),
-        "alerts_firing": select(AlertState.rule_id).where(
+        "firing": select(AlertState.rule_id).where(
             IS_FIRING, AlertState.resource_id.in_(machines), AlertState.rule_id.in_(rules)
         ),
         "channels": channels,

@@ -24,7 +24,7 @@ def test_first_view_of_reference_is_small(page, running_installation, path):
     assert sum(sizes.values()) <= MAX_FIRST_VIEW_BYTES, sizes
 
 
-def test_reference_search_leads_to_operation_with_examples(page, running_installation, screenshot):
+def test_search_opens_operation_with_examples(page, running_installation, screenshot):
     """DOC-02, DOC-06"""
     page.goto(f"{running_installation.url}/api/docs/user")
     expect(page.get_by_role("heading", name="User API")).to_be_visible()

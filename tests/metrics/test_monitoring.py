@@ -18,16 +18,16 @@ def add_firing_alert(cast, instance):
     session.commit()
 
 
-def test_monitoring_lists_current_values_and_firing_alerts(api_as, cast, add_measured, measure):
+def test_monitoring_lists_current_values_and_firing_rules(api_as, cast, add_measured, measure):
     idle, busy = cast.instance(), add_measured()
     measure(busy, 0, cpu_percent=97.5)
     add_firing_alert(cast, busy)
     answer = api_as("owner", "GET", "/api/monitoring")
     assert answer.status_code == 200
     rows = {row["id"]: row for row in answer.json["data"]}
-    assert (rows[busy.id]["cpu_percent"], rows[busy.id]["alerts_firing"]) == (97.5, 1)
+    assert (rows[busy.id]["cpu_percent"], rows[busy.id]["firing"]) == (97.5, 1)
     assert rows[busy.id]["measured_at"]
-    assert (rows[idle.id]["cpu_percent"], rows[idle.id]["measured_at"], rows[idle.id]["alerts_firing"]) == (
+    assert (rows[idle.id]["cpu_percent"], rows[idle.id]["measured_at"], rows[idle.id]["firing"]) == (
         None,
         None,
         0,
@@ -60,7 +60,7 @@ def test_monitoring_summary_counts_own_resources(api_as, cast, add_measured):
         "resources_running": 1,
         "alert_rules": 1,
         "alert_rules_enabled": 1,
-        "alerts_firing": 1,
+        "firing": 1,
         "channels": 1,
         "channels_disabled": 1,
     }

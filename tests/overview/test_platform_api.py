@@ -156,7 +156,7 @@ def test_storage_metrics_have_use_and_allocation(api_as, cast):
     session.commit()
     metrics = get_data(api_as, f"hypervisor/storage/{storage.id}/metrics")
     assert (metrics["used"], metrics["used_percent"], metrics["allocatable"]) == (75 * 1024**3, 75.0, 200)
-    assert metrics["promised"] == get_data(api_as, f"hypervisor/storage/{storage.id}")["promised"]
+    assert metrics["allocated"] == get_data(api_as, f"hypervisor/storage/{storage.id}")["promised"]
     storage.capacity = storage.free = 0
     session.commit()
     assert get_data(api_as, f"hypervisor/storage/{storage.id}/metrics")["used_percent"] == 0
