@@ -45,13 +45,13 @@ CUSTOMER_MODULES = (
     "connect instances metrics instance_backups backup_copies backup_operations backup_policies tasks catalog "
     "image_captures isos ssh_keys user_scripts security_groups ip_sets projects usage profile dashboard team tokens "
     "microvm_api_keys volumes certificates webhooks activity inbox announcements microvms "
-    "notification_channels alert_rules"
+    "notification_channels alert_rules monitoring"
 )
 OPERATOR_MODULES = (
     "hypervisor_groups group_grants hypervisors unmanaged_machines migrations hypervisor_storages backup_destinations "
     "backup_jobs installation_backups locations plan_groups plans images image_groups subnets ips accounts "
-    "user_ssh_keys sessions impersonations credits billing resource_packs settings branding mail_templates "
-    "mass_mails failed_jobs audit"
+    "user_ssh_keys sessions impersonations credits billing resource_packs currencies roles "
+    "settings branding mail_templates mass_mails failed_jobs system_health audit"
 )
 RESOURCE_MODULES = (*CUSTOMER_MODULES.split(), *OPERATOR_MODULES.split())
 """All modules with routes, in the order of the API reference."""

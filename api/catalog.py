@@ -8,7 +8,7 @@ from marshmallow import Schema, fields, validate
 from api import kit
 from panel.core.db import session
 from panel.schemas.base import describe
-from panel.schemas.catalog import ImageBranch, ImageOut, LocationOut, PlanGroupOut, PlanOut
+from panel.schemas.catalog import CurrencyOut, ImageBranch, ImageOut, LocationOut, PlanGroupOut, PlanOut
 from panel.services import catalog, instances
 
 user = kit.User("catalog", __name__, description="Locations, plans and images")
@@ -95,3 +95,18 @@ def deploy_images(instance_id):
     ]
     dump = ImageOut(many=True).dump
     return {distro: dump(list(images)) for distro, images in groupby(fitting, key=attrgetter("distro"))}
+
+
+@user.get(
+    "/cloud-service/currencies",
+    op="currencies",
+    can="instances.view",
+    query=kit.PageQuery,
+    out=kit.build_page_schema(CurrencyOut),
+)
+def currencies():
+    """List the currencies of prices.
+
+    All prices and charges are in the installation's currency, so the list has one row.
+    """
+    return kit.paginate_list([catalog.get_currency()])

@@ -1,13 +1,14 @@
-"""Checking a token, the panel's version, and the log of its mails."""
+"""Checking a token, the panel's version, and the logs of its mails and addresses."""
 
 from marshmallow import fields
 
 import panel
 from api import kit
 from panel.auth import permissions
+from panel.schemas.address_log import AddressLogEntryOut, AddressLogQuery
 from panel.schemas.base import Out, describe
 from panel.schemas.mass_mails import MailLogEntryOut, MailLogQuery
-from panel.services import mail_log
+from panel.services import address_log, mail_log
 
 user = kit.User("connect", __name__, description="Token check and version")
 admin = kit.Admin("system", __name__, description="Platform")
@@ -77,3 +78,19 @@ def list_log(query):
     Contents are not stored. Mails that wait for another attempt are not in the log yet.
     """
     return kit.paginate(mail_log.listing(**query))
+
+
+@admin.get(
+    "/system/ip-log",
+    op="ip_log",
+    can="admin:system:read",
+    query=AddressLogQuery,
+    out=kit.build_admin_page_schema(AddressLogEntryOut),
+)
+def list_addresses(query):
+    """List which instance and customer had an address, and when, newest assignment first.
+
+    With `ip` and `at` it answers who had an address at a moment. Entries stay for a year after the address was
+    released. For addresses that were assigned before the log existed, `assigned_at` is the time of that upgrade.
+    """
+    return kit.paginate(address_log.listing(**query))

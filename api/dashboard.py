@@ -1,4 +1,4 @@
-"""The customer's dashboard and search, limited to what the token can access."""
+"""The dashboards and searches: a customer's, limited to what the token can access, and the platform's."""
 
 from marshmallow import Schema, fields, validate
 
@@ -8,9 +8,11 @@ from panel.core.db import session
 from panel.schemas.base import describe
 from panel.schemas.catalog import EXAMPLE_ID
 from panel.schemas.instances import InstanceRow
-from panel.services import dashboard, instances
+from panel.schemas.platform import PlatformDashboardOut
+from panel.services import accounts, dashboard, instances, overview, platform_health, platform_search
 
 user = kit.User("dashboard", __name__, description="Dashboard and search")
+admin = kit.Admin("dashboard", __name__, description="Dashboard and search")
 MAX_ROWS = 8
 
 
@@ -90,3 +92,45 @@ def search(query):
         for row in rows
     ]
     return {"message": None, "results": results}
+
+
+class PlatformMatch(Found):
+    type = fields.String(
+        validate=validate.OneOf(platform_search.PLATFORM_KINDS), **describe("Resource type.", "instance")
+    )
+
+
+class PlatformMatches(Schema):
+    results = fields.List(fields.Nested(PlatformMatch), **describe("Matches, at most 8 of each type."))
+
+
+@admin.get("/dashboard", op="get", can="admin:system:read", out=PlatformDashboardOut)
+def show_platform():
+    """Get a summary of the platform: customers, instances, hypervisors, capacity and problems.
+
+    `problems` has the same values as in `GET /api/v1/system/health`.
+    """
+    health, states = platform_health.describe_health(), overview.count_states()
+    return {
+        "customers": accounts.count_customers(),
+        "instances": {"total": sum(states.values()), "states": states},
+        "hypervisors": health["hypervisor_counts"],
+        "problems": health["problems"],
+        "locations": overview.list_capacities(),
+    }
+
+
+@admin.get("/dashboard/search", op="search", can="admin:system:read", query=Words, out=PlatformMatches)
+def search_platform(query):
+    """Search the whole platform.
+
+    Finds the same as the search of the panel: at most 8 resources of each type, by name, id or address.
+    """
+    groups = platform_search.search(query["q"], MAX_ROWS, lambda permission: True)
+    return {
+        "results": [
+            {"type": kind, "id": row_id, "name": str(label), "detail": str(detail or "")}
+            for kind, rows in groups
+            for row_id, label, detail in rows
+        ]
+    }

@@ -5,7 +5,7 @@ from marshmallow import fields
 from api import kit
 from panel.schemas.base import Out, describe
 from panel.schemas.catalog import EXAMPLE_ID
-from panel.schemas.hypervisors import StorageIn, StorageOut, StoragePatch
+from panel.schemas.hypervisors import StorageIn, StorageMetricsOut, StorageOut, StoragePatch
 from panel.services import hypervisors
 
 admin = kit.Admin("hypervisor_storage", __name__, description="Storages")
@@ -71,3 +71,14 @@ def delete(storage_id):
     """
     hypervisors.delete_storage(hypervisors.get_storage(storage_id))
     kit.set_message("Storage removed from the panel. Its files stay on the host.")
+
+
+@admin.get(
+    "/hypervisor/storage/<storage_id>/metrics", op="metrics", can="admin:hypervisors:read", out=StorageMetricsOut
+)
+def metrics(storage_id):
+    """Get capacity, use and allocated space of a storage.
+
+    Returns the latest values that a worker read from the hypervisor; this call does not query the host.
+    """
+    return hypervisors.describe_storage(hypervisors.get_storage(storage_id))

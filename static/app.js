@@ -145,7 +145,7 @@ markTheme();
 document.addEventListener("click", (event) => {
   const button = event.target.closest("[data-copy],[data-dismiss],[data-set-theme],[data-toggle-sidebar]");
   if (!button) return;
-  if ("copy" in button.dataset) copyText(button.dataset.copy, button);
+  if ("copy" in button.dataset) copyText(button.dataset.copy || button.previousElementSibling.textContent, button);
   if ("dismiss" in button.dataset) button.closest(".toast-line").remove();
   if ("setTheme" in button.dataset) savePreference("theme", button.dataset.setTheme);
   if ("toggleSidebar" in button.dataset) savePreference("sidebar", document.documentElement.dataset.bsSidebar ? "open" : "folded");
@@ -162,6 +162,13 @@ new MutationObserver((changes) => {
 // On a phone not all tabs fit: scroll to the active one.
 for (const tab of document.querySelectorAll(".tab.active")) {
   tab.parentElement.scrollLeft = tab.offsetLeft - (tab.parentElement.clientWidth - tab.offsetWidth) / 2;
+}
+
+// The contents of an API reference are longer than the window: scroll to the open family.
+const openFamily = document.querySelector(".reference-contents [aria-current]");
+if (openFamily) {
+  const contents = openFamily.closest(".reference-contents > ul");
+  contents.scrollTop = openFamily.offsetTop - contents.offsetTop;
 }
 
 // Relative times stay current while the page is open.

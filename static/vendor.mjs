@@ -12,8 +12,6 @@ const FILES = [
   "@tabler/core/dist/css/tabler.min.css",
   "@tabler/core/dist/js/tabler.min.js",
   "htmx.org/dist/htmx.min.js",
-  "swagger-ui-dist/swagger-ui-bundle.js",
-  "swagger-ui-dist/swagger-ui.css",
   "@xterm/xterm/css/xterm.css",
   "@xterm/xterm/lib/xterm.mjs",
   "@xterm/addon-fit/lib/addon-fit.mjs",

@@ -401,6 +401,8 @@ def ids(api_as, cast, resource_ids):
         "app_action": "stop",
         "backup_id": create_backup(instance).id,
         "slot": "primary",
+        "resource_type": "instance",
+        "resource_id": instance.id,
         "device": "primary",
         "action": "mount",
         "instance_id": instance.id,

@@ -1,12 +1,13 @@
-"""The public API references: two pages and their OpenAPI documents (DOC-01 to DOC-11)."""
+"""The public API references and their OpenAPI documents (DOC-01 to DOC-11)."""
 
 from functools import lru_cache
 
 import yaml
-from flask import Blueprint, Response, current_app, render_template
+from flask import Blueprint, Response, current_app, url_for
 
 import panel
 from api.docs.document import build_openapi_document
+from panel.web.api_reference import render_reference
 
 __all__ = ["bp", "build_openapi_document"]
 
@@ -14,14 +15,23 @@ bp = Blueprint("docs", __name__)
 
 
 @bp.get("/api/docs")
-def admin():
-    return render_template("docs/show.html", title="Admin API", document="docs.admin_document")
+@bp.get("/api/docs/admin/<family>")
+def admin(family=None):
+    return render_public_reference("admin", family)
 
 
 @bp.get("/api/user")
 @bp.get("/api/docs/user")
-def user():
-    return render_template("docs/show.html", title="User API", document="docs.user_document")
+@bp.get("/api/docs/user/<family>")
+def user(family=None):
+    return render_public_reference("user", family)
+
+
+def render_public_reference(surface, family):
+    def get_url(name=None):
+        return url_for(f".{surface}", family=name)
+
+    return render_reference("docs/show.html", surface, family, get_url)
 
 
 @bp.get("/api/admin/openapi.yaml")

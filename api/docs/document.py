@@ -83,6 +83,9 @@ PATH_PARTS = {
     "app_slug": ("App of the catalog.", "nginx"),
     "app_action": ("`start`, `stop`, `restart` or `remove`.", "restart"),
     "switch": ("`enable` or `disable`.", "enable"),
+    "resource_type": ("Type of the resource: `instance`.", "instance"),
+    "role_name": ("Name of the role.", "support"),
+    "command": ("Name of the job.", "worker.engine.purge.purge_expired"),
     "action": ("`mount` or `insert`, `unmount` or `eject`.", "mount"),
 }
 """{path parameter that is not an id: (description, example)}"""

@@ -3,6 +3,7 @@
 from panel.models import allocations  # adds columns to the other models
 from panel.models.accounts import Account, LoginSession
 from panel.models.acme import AcmeAccount, AcmeChallenge
+from panel.models.address_log import AddressLogEntry
 from panel.models.alert_rules import AlertEvent, AlertRule, AlertState
 from panel.models.announcements import Announcement, AnnouncementDismissal
 from panel.models.audit import AuditEntry

@@ -2,7 +2,7 @@
 
 from marshmallow import fields, validate
 
-from panel.schemas.base import Out, describe
+from panel.schemas.base import Out, Schema, describe
 from panel.schemas.constants import OVERAGE_POLICIES
 
 EXAMPLE_ID = "0199c0a8-7d3e-7c4e-9d3c-0d2f8a5b6c7d"
@@ -70,3 +70,11 @@ class ImageChoice(Out):
 class ImageBranch(Out):
     text = fields.String(**describe("The distribution.", "Debian"))
     children = fields.List(fields.Nested(ImageChoice), **describe("Its images."))
+
+
+class CurrencyOut(Schema):
+    id = fields.String(**describe("The code, because currencies have no other id.", "EUR"))
+    code = fields.String(**describe("Code (ISO 4217).", "EUR"))
+    name = fields.String(**describe("English name.", "Euro"))
+    symbol = fields.String(**describe("Symbol, or the code for a currency without one.", "€"))
+    is_default = fields.Boolean(**describe("Whether prices are in this currency.", True))

@@ -101,6 +101,18 @@ class StorageOut(StorageRow):
     promised = fields.Integer(attribute="allocated", **describe("GiB allocated to disks.", 240))
 
 
+class StorageMetricsOut(Out):
+    status = fields.String(**describe("`up`, `stale`, `unknown` or `down`: that of the hypervisor.", "up"))
+    seen_at = Time(allow_none=True, **describe("When the hypervisor last responded.", "2026-01-02T03:04:05.678Z"))
+    capacity = fields.Integer(**describe("Capacity in bytes, as last reported.", 1099511627776))
+    free = fields.Integer(**describe("Free space in bytes, as last reported.", 549755813888))
+    used = fields.Integer(**describe("Used space in bytes, also by other files.", 549755813888))
+    used_percent = fields.Float(**describe("Used space in percent; 0 if nothing was reported yet.", 50.0))
+    allocatable = fields.Integer(**describe("GiB that can be allocated, including overcommit.", 1024))
+    allocated = fields.Integer(**describe("GiB allocated to disks.", 240))
+    allocated_percent = fields.Float(**describe("Allocated space in percent of what can be allocated.", 23.44))
+
+
 class StorageIn(In):
     hypervisor_id = Text(maximum=36, required=True, **describe("The hypervisor.", EXAMPLE_ID))
     name = Name(maximum=64, rules=[SLUG_RULE], required=True, **describe("Name, unique on the hypervisor.", "ssd"))

@@ -141,13 +141,15 @@ class SystemSettings(In):
 class SettingsPatch(SystemSettings, Patch):
     """Changes of settings. Missing ones stay as they are."""
 
+    area = "system"
+
     def __init__(self, **options):
         super().__init__(partial=True, **options)
 
     @pre_load
     def unwrap_settings(self, data, **_):
         """Accept a response as a request: unwrap its two outer objects."""
-        for wrapper in ("settings", "system"):
+        for wrapper in ("settings", self.area):
             if isinstance(data, dict) and data.keys() == {wrapper} and isinstance(data[wrapper], dict):
                 data = data[wrapper]
         return data
@@ -162,3 +164,23 @@ class SettingsByArea(Out):
 
 class SettingsOut(Out):
     settings = fields.Nested(SettingsByArea, **describe("All settings, by area."))
+
+
+class CloudServiceSettingsPatch(SettingsPatch):
+    """Changes of those settings that are about selling resources."""
+
+    area = "cloud_service"
+
+    class Meta(In.Meta):
+        fields = ("billing_enabled", "managed_backup_price", "customers_change_plans")
+
+
+CloudServiceOut = Out.from_dict(CloudServiceSettingsPatch().fields, name="CloudServiceSettings")
+
+
+class CloudServiceSettingsByArea(Out):
+    cloud_service = fields.Nested(CloudServiceOut, **describe("Settings of what customers buy."))
+
+
+class CloudServiceSettingsOut(Out):
+    settings = fields.Nested(CloudServiceSettingsByArea, **describe("The settings, by area."))

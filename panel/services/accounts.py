@@ -45,6 +45,14 @@ def listing(search: str | None = None, *, kind: str | None = None, suspended: bo
     return query
 
 
+def count_customers() -> int:
+    """Return the number of accounts that are neither operators nor members of a team. One query."""
+    query = (
+        listing(kind="customer").where(Account.operator_role.is_(None)).with_only_columns(func.count()).order_by(None)
+    )
+    return session.scalars(query).one()
+
+
 def get(account_id: str, error_field: str | None = None) -> Account:
     return get_or_404(Account, account_id, message("No such user."), error_field)
 

@@ -13,7 +13,7 @@ from panel.core.db import session
 from panel.core.errors import Conflict, Invalid
 from panel.core.messages import message
 from panel.models import Address, Instance, Interface, Plan
-from panel.services import subnets
+from panel.services import address_log, subnets
 from panel.services.ids import generate_mac
 
 
@@ -97,6 +97,7 @@ def assign(instance: Instance, interface: Interface, addresses: Collection[Addre
         primary = get_entitlement_of(address).primary
         if primary and getattr(instance, primary) is None:
             setattr(instance, primary, address.ip)
+    address_log.record_assigned(instance, addresses)
     session.flush()
     session.expire(interface, ["addresses", "prefixes"])
     for address in addresses:

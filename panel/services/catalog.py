@@ -3,9 +3,11 @@
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
+from babel.numbers import get_currency_name, get_currency_symbol
 from sqlalchemy import Select, and_, func, or_, select
 from sqlalchemy.orm import selectinload
 
+from panel.core import context
 from panel.core.db import session
 from panel.core.errors import Conflict, Invalid, NotFound
 from panel.core.messages import message
@@ -270,3 +272,10 @@ def register_image(*, name: str, **facts: Any) -> Image:
 def select_plans_by_name(text: str) -> Select[str, str, str]:
     query = select(Plan.id, Plan.name, PlanGroup.display_name).join(PlanGroup, PlanGroup.id == Plan.plan_group_id)
     return query.where(or_(contains_text(Plan.name, text), Plan.id == text.lower())).order_by(Plan.name)
+
+
+def get_currency() -> dict[str, Any]:
+    """Return the currency of all prices, which the installation's configuration determines."""
+    code = context.current().config.currency
+    name, symbol = get_currency_name(code, locale="en"), get_currency_symbol(code, locale="en")
+    return {"id": code, "code": code, "name": name, "symbol": symbol, "is_default": True}

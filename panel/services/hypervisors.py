@@ -280,6 +280,22 @@ def get_storage(storage_id: str) -> Storage:
     return get_or_404(Storage, storage_id, message("No such storage."))
 
 
+def describe_storage(storage: Storage) -> dict[str, Any]:
+    """Return how full a storage is, as its hypervisor last reported, and how much of it is allocated."""
+    used, allocatable = storage.capacity - storage.free, storage.capacity * storage.overcommit / BYTES_PER_GIB
+    return {
+        "status": get_condition(storage.hypervisor),
+        "seen_at": storage.hypervisor.seen_at,
+        "capacity": storage.capacity,
+        "free": storage.free,
+        "used": used,
+        "used_percent": round(100 * used / storage.capacity, 2) if storage.capacity else 0.0,
+        "allocatable": int(allocatable),
+        "allocated": storage.allocated,
+        "allocated_percent": round(100 * storage.allocated / allocatable, 2) if allocatable else 0.0,
+    }
+
+
 def create_storage(hypervisor: Hypervisor, *, name: str, path: str, **values: Any) -> Storage:
     ensure_unique_name(Storage, name, hypervisor_id=hypervisor.id)
     if path in [other.path for other in hypervisor.storages]:

@@ -1,6 +1,8 @@
 """Operators of the platform and their roles."""
 
-from sqlalchemy import Select, select
+from collections import Counter
+
+from sqlalchemy import Select, func, select
 
 from panel.core.db import session
 from panel.core.errors import Conflict
@@ -12,6 +14,12 @@ LAST_OPERATOR_MESSAGE = message("This is the last operator with full access. Ass
 
 def listing() -> Select[Account]:
     return select(Account).where(Account.operator_role.is_not(None)).order_by(Account.email)
+
+
+def count_by_role() -> Counter[str | None]:
+    """Return the number of operators with each role, and of accounts without one."""
+    query = select(Account.operator_role, func.count()).group_by(Account.operator_role)
+    return Counter(dict(session.execute(query).all()))
 
 
 def promote(account: Account, role: str | None) -> Account:

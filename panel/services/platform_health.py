@@ -3,6 +3,7 @@
 from collections import Counter
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any
 
 from sqlalchemy import func, select, text
 
@@ -55,3 +56,36 @@ def get_health() -> PlatformHealth:
         ),
         missing_backups=backup_coverage.count_overdue(),
     )
+
+
+def describe_health() -> dict[str, Any]:
+    """Return the figures with the problems that follow from them, and all hypervisors."""
+    health, workers = get_health(), overview.count_workers()
+    statuses = select(Task.status, func.count()).where(is_open(Task.status)).group_by(Task.status)
+    tasks = dict(session.execute(statuses).all())
+    problems = {
+        "redis_unreachable": workers is None,
+        "no_workers": workers == 0,
+        "slow_queue": health.is_queue_slow,
+        "hypervisors": health.hypervisors.total() > health.hypervisors["up"],
+        "faults": health.faults,
+        "late_deliveries": health.late_deliveries,
+        "missing_backups": health.missing_backups,
+    }
+    nodes = session.scalars(select(Hypervisor).order_by(Hypervisor.name))
+    return {
+        "healthy": not any(problems.values()),
+        "problems": [name for name, is_present in problems.items() if is_present],
+        "workers": workers,
+        "tasks_queued": tasks.get("queued", 0),
+        "tasks_running": tasks.get("running", 0),
+        "oldest_queued_at": health.oldest_queued_at,
+        "faults": health.faults,
+        "late_deliveries": health.late_deliveries,
+        "missing_backups": health.missing_backups,
+        "hypervisor_counts": dict(health.hypervisors),
+        "hypervisors": [
+            {"id": node.id, "name": node.name, "status": hypervisors.get_condition(node), "seen_at": node.seen_at}
+            for node in nodes
+        ],
+    }

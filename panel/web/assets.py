@@ -24,7 +24,6 @@ PANEL_FILES = (
     "palette.js",
     "passkeys.js",
     "reference.css",
-    "reference.js",
     "theme.js",
 )
 SERVED_PREFIXES = (*PANEL_FILES, "metrics.css", "metrics.js", "consoles/", "vendor/")

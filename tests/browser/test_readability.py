@@ -9,6 +9,7 @@ from playwright.sync_api import expect
 
 from panel.app import OPERATOR_PAGES
 from tests.browser.readability_site import VIEWPORTS, open_page, site  # noqa: F401  (fixtures)
+from tests.support.link_crawler import normalize_path
 
 pytestmark = pytest.mark.browser
 
@@ -149,11 +150,6 @@ def find_links(page, site):
     urls = page.eval_on_selector_all("a[href]:not([download])", "all => all.map(a => a.href)")
     paths = [urlsplit(url).path for url in urls if url.startswith(site.url) and "/static/" not in url]
     return [path for path in paths if "/apps/new/" not in path or path.endswith(f"/{REPRESENTATIVE_APP}")]
-
-
-def normalize_path(path):
-    """Return the path with `id` in place of ids, so that one page of a kind is visited."""
-    return "/".join("id" if len(part) == 36 else part for part in path.split("/"))
 
 
 @pytest.mark.parametrize("size", VIEWPORTS)

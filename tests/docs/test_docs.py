@@ -45,18 +45,21 @@ def build_document(app, surface):
 
 
 @pytest.mark.parametrize(
-    ("path", "document"),
+    ("path", "document", "operation"),
     [
-        ("/api/docs", "/api/docs/openapi.yaml"),
-        ("/api/docs/user", "/api/docs/user/openapi.yaml"),
-        ("/api/user/", "/api/docs/user/openapi.yaml"),
+        ("/api/docs", "/api/docs/openapi.yaml", None),
+        ("/api/docs/admin/user", "/api/docs", "/api/v1/users"),
+        ("/api/docs/user", "/api/docs/user/openapi.yaml", None),
+        ("/api/docs/user/ssh_key", "/api/docs/user", "/api/ssh-keys"),
+        ("/api/user/", "/api/docs/user/openapi.yaml", None),
     ],
 )
-def test_references_are_public(browser_as, path, document):
+def test_references_are_public(browser_as, path, document, operation):
     """DOC-01, DOC-02, DOC-10"""
     answer = browser_as().get(path)
     assert (answer.status_code, answer.mimetype) == (200, "text/html")
-    assert f'data-document="{document}"' in answer.text
+    assert f'href="{document}"' in answer.text
+    assert operation is None or f"<code>{operation}</code>" in answer.text
     policy = answer.headers["Content-Security-Policy"]
     assert "unsafe" not in policy
     assert "frame-ancestors 'none'" in policy
@@ -64,10 +67,11 @@ def test_references_are_public(browser_as, path, document):
 
 def test_panel_contains_the_user_reference(browser_as):
     """DOC-09"""
-    page = browser_as("owner").get("/user/api/documentation")
-    assert page.status_code == 200
-    assert 'data-document="/api/docs/user/openapi.yaml"' in page.text
-    assert "Sign out" in page.text
+    for path, text in (("", "/api/docs/user/openapi.yaml"), ("/ssh_key", "<code>/api/ssh-keys</code>")):
+        page = browser_as("owner").get(f"/user/api/documentation{path}")
+        assert page.status_code == 200
+        assert text in page.text
+        assert "Sign out" in page.text
 
 
 @pytest.mark.parametrize(("surface", "path"), [(s, path) for s, paths in DOCUMENT_PATHS.items() for path in paths])

@@ -1,5 +1,6 @@
 """Crawl the pages by their links."""
 
+import re
 from urllib.parse import urljoin, urlsplit
 
 from lxml import html
@@ -30,8 +31,9 @@ def is_own_link(link):
 
 
 def normalize_path(path):
-    """Return the path with `id` in place of ids."""
-    return "/".join("id" if len(part) == 36 else part for part in urlsplit(path).path.split("/"))
+    """Return the path with `id` in place of ids, and one path for all families of an API reference."""
+    path = re.sub(r"^(/api/docs/\w+|/user/api/documentation)/\w+$", r"\1/family", urlsplit(path).path)
+    return "/".join("id" if len(part) == 36 else part for part in path.split("/"))
 
 
 def find_forms(path, answer):

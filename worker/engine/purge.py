@@ -8,6 +8,7 @@ from panel.core import clock
 from panel.core.db import session
 from panel.models import Event, LoginSession, WebhookDelivery
 from panel.services import (
+    address_log,
     announcements,
     consoles,
     idempotency,
@@ -32,6 +33,7 @@ def purge_expired() -> None:
     is_test = WebhookDelivery.event_id.is_(None)  # other deliveries are deleted together with their events
     session.execute(delete(WebhookDelivery).where(is_test, WebhookDelivery.created_at < now - EVENT_RETENTION))
     for service in (
+        address_log,
         announcements,
         consoles,
         inbox,

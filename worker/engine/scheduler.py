@@ -11,6 +11,8 @@ import signal
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
 
 import structlog
 from redis import RedisError
@@ -21,9 +23,10 @@ from panel.core import context
 from panel.core.database_errors import log_failure
 from panel.core.db import session
 from panel.models import Hypervisor
+from panel.services import schedule_runs
 from worker.engine.application import Application
 from worker.engine.reaper import TASK_LEASE_SECONDS, Reaper
-from worker.engine.registry import PERIODIC_JOBS
+from worker.engine.registry import PERIODIC_JOBS, PeriodicJob
 from worker.nodes.base import NodeError, Power
 from worker.sync import node_sync
 
@@ -46,7 +49,7 @@ class Scheduler:
         self.calls: dict[Callable[[], object], float] = {
             Reaper(lease): lease / 8,
             self.update_watchers: 5,
-            **{job.start: job.seconds for job in PERIODIC_JOBS},
+            **{partial(start_job, job): job.seconds for job in PERIODIC_JOBS},
         }
         """Seconds between two calls. Each call is quick: longer work is enqueued or has its own thread."""
         self.due = dict.fromkeys(self.calls, 0.0)
@@ -105,6 +108,20 @@ class Scheduler:
     def close_watchers(self) -> None:
         while self.watchers:
             self.watchers.popitem()[1].close()
+
+
+def start_job(job: PeriodicJob) -> None:
+    """Start the job, and record when for operators."""
+    error = None
+    try:
+        job.start()
+    except Exception as failure:
+        error = type(failure).__name__
+        raise
+    finally:
+        runs_in = "scheduler" if job.in_scheduler else "worker"
+        with suppress(RedisError):  # the job itself matters more
+            schedule_runs.record(job.path, job.seconds, runs_in=runs_in, error=error)
 
 
 class NodeWatcher:

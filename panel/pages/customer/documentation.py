@@ -1,9 +1,10 @@
-"""The reference of the customers' API, on a page of the panel (DOC-09)."""
+"""The reference of the customers' API, on pages of the panel (DOC-09)."""
 
-from flask import Blueprint, render_template
+from flask import Blueprint, url_for
 
 from panel.auth import permissions
 from panel.auth.browser_session import require_page_permission
+from panel.web.api_reference import render_reference
 from panel.web.page_registry import NavigationEntry
 
 bp = Blueprint("documentation", __name__)
@@ -13,6 +14,10 @@ NAVIGATION = NavigationEntry(
 
 
 @bp.get("/user/api/documentation")
+@bp.get("/user/api/documentation/<family>")
 @require_page_permission(permissions.ANY_USER)
-def show():
-    return render_template("customer/documentation/show.html", document="docs.user_document")
+def show(family=None):
+    def get_url(name=None):
+        return url_for(".show", family=name)
+
+    return render_reference("customer/documentation/show.html", "user", family, get_url)

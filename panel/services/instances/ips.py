@@ -12,7 +12,7 @@ from panel.core.db import session, with_lock
 from panel.core.errors import Conflict, Invalid, NotFound
 from panel.core.messages import message
 from panel.models import Address, Instance, Interface, Subnet
-from panel.services import address_allocation, audit, firewall
+from panel.services import address_allocation, address_log, audit, firewall
 from panel.services.address_allocation import AddressEntitlement
 from panel.services.state_machine import TASK_RUNNING, make_problem
 
@@ -114,6 +114,7 @@ def release(instance: Instance, address: Address) -> None:
             )
         setattr(instance, entitlement.primary, None)
     address.interface_id = address.rdns = None
+    address_log.record_released(instance, [address])
     session.flush()
     session.expire(address, ["interface"])
     for interface in instance.interfaces:

@@ -11,7 +11,7 @@ from panel.core.db import session
 from panel.core.errors import Conflict, Invalid
 from panel.core.messages import message
 from panel.models import Account, Image, Instance, Member, Rescue, ResourceGrant, SecurityGroup, SecurityGroupMember
-from panel.services import backup_policies, consoles, usage
+from panel.services import address_log, backup_policies, consoles, usage
 from panel.services.instances.blockers import MEDIA_MOUNTED_MESSAGE
 from panel.services.state_machine import TASK_RUNNING, make_problem
 
@@ -33,6 +33,8 @@ def assign(instance: Instance, account: Account, *, error_field: str = "user_id"
     instance.account, instance.project_id = account, None
     session.flush()
     usage.transfer(instance)
+    address_log.record_released(instance)
+    address_log.record_assigned(instance, (*instance.addresses, *instance.prefixes))
     for image in session.scalars(
         select(Image).where(Image.instance_id == instance.id, Image.account_id == previous_owner_id)
     ):

@@ -4,7 +4,7 @@ from panel.core.db import session
 from panel.core.errors import Conflict, Invalid
 from panel.core.messages import message
 from panel.models import Instance, Interface
-from panel.services import address_allocation, audit, subnets
+from panel.services import address_allocation, address_log, audit, subnets
 from panel.services.ids import generate_mac
 from panel.services.state_machine import TASK_RUNNING, make_problem
 
@@ -53,6 +53,7 @@ def disable(instance: Instance) -> None:
         instance.private_ipv4 = remaining[0].ip if remaining else None
     for address in interface.addresses:
         address.rdns = None
+    address_log.record_released(instance, interface.addresses)
     instance.interfaces.remove(interface)
     session.flush()
     session.expire(instance, ["interfaces"])

@@ -12,7 +12,7 @@ from panel.core import clock, events
 from panel.core.db import session, with_lock
 from panel.core.messages import message
 from panel.models import Event, Instance
-from panel.services import instance_backups, security_groups, usage
+from panel.services import address_log, instance_backups, security_groups, usage
 
 DEPLOY_EVENT_KINDS = ("instance.deployed", "instance.reinstalled")
 REDEPLOY_WINDOW = timedelta(days=7)
@@ -101,5 +101,6 @@ def on_destroyed(instance: Instance, *, actor: str, delete_backups: bool = False
     instance_backups.on_instance_destroyed(instance, delete_backups=delete_backups, actor=actor)
     for volume in instance.volumes:
         volume.instance, volume.status = None, "available"
+    address_log.record_released(instance)
     session.flush()
     session.delete(instance)

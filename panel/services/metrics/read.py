@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from sqlalchemy import ColumnElement, Row, select
+from sqlalchemy import ColumnElement, select
 
 from panel.core import clock
 from panel.core.db import session
@@ -32,7 +32,7 @@ POINT_COLUMNS = [columns[name] for name in VALUE_COLUMNS]
 def get_series(instance: Instance, time_range: str) -> dict[str, Any]:
     """Return the samples of one machine, oldest first, without steps in which nothing was measured. One query."""
     series = load_series(POINT_COLUMNS, columns.instance_id == instance.id, time_range)
-    return series | {"points": [make_point(instance, row) for row in series["points"]]}
+    return series | {"points": [make_point(instance, row._asdict()) for row in series["points"]]}
 
 
 def load_series(point_columns: list[Any], condition: ColumnElement[bool], time_range: str) -> dict[str, Any]:
@@ -50,11 +50,10 @@ def load_series(point_columns: list[Any], condition: ColumnElement[bool], time_r
     }
 
 
-def make_point(instance: Instance, row: Row) -> dict[str, Any]:
-    values = row._asdict()
+def make_point(instance: Instance, values: dict[str, Any]) -> dict[str, Any]:
     for ending in ("", "_max"):
         values[f"memory_percent{ending}"] = min(100.0, round(100 * values[f"memory_used{ending}"] / instance.ram, 2))
-    return {**{name: round(value, 3) for name, value in values.items()}, "at": make_time(row.at)}
+    return {**{name: round(value, 3) for name, value in values.items()}, "at": make_time(values["at"])}
 
 
 def make_time(seconds: float) -> datetime:
@@ -79,7 +78,22 @@ def find_latest(instance: Instance) -> dict[str, Any] | None:
     query = select(*POINT_COLUMNS).where(columns.instance_id == instance.id, columns.step == FINEST_STEP)
     query = query.where(columns.at > now - FRESH_SECONDS, columns.at <= now).order_by(columns.at.desc()).limit(1)
     row = session.execute(query).first()
-    return None if row is None else make_point(instance, row)
+    return None if row is None else make_point(instance, row._asdict())
+
+
+def map_latest(instances: Iterable[Instance]) -> dict[str, dict[str, Any]]:
+    """Return the newest sample of each machine that was measured in the last minute, by id. One query."""
+    machines, now = {instance.id: instance for instance in instances}, clock.now().timestamp()
+    query = select(columns.instance_id, *POINT_COLUMNS).where(
+        columns.instance_id.in_(machines), columns.step == FINEST_STEP
+    )
+    query = query.where(columns.at > now - FRESH_SECONDS, columns.at <= now).order_by(columns.at)
+    newest = {row.instance_id: row[1:] for row in session.execute(query)}
+    names = [column.name for column in POINT_COLUMNS]
+    return {
+        instance_id: make_point(machines[instance_id], dict(zip(names, values, strict=True)))
+        for instance_id, values in newest.items()
+    }
 
 
 def find_fresh(series: dict[str, Any]) -> dict[str, Any] | None:

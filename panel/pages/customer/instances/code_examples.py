@@ -5,6 +5,8 @@ from textwrap import indent
 
 from flask import current_app
 
+from panel.web import api_examples
+
 HIDDEN_PASSWORD = "********"
 INSTANCE_PLACEHOLDER = "$INSTANCE"
 """The id of the new instance, in paths and bodies."""
@@ -70,11 +72,8 @@ def format_curl(calls):
     """Return the commands for the first instance. `$INSTANCE` is set by hand after the first one."""
     commands = []
     for path, body in calls:
-        text = json.dumps(body, indent=2, ensure_ascii=False).replace("'", "'\\''").replace(NUMBER_PLACEHOLDER, "1")
-        text = text.replace(f'"{INSTANCE_PLACEHOLDER}"', f'"\'"{INSTANCE_PLACEHOLDER}"\'"')
-        headers = ("Authorization: Bearer $TOKEN", "Content-Type: application/json")
-        parts = (f'curl -X POST "{get_base_url()}{path}"', *(f'-H "{header}"' for header in headers), f"-d '{text}'")
-        commands.append(" \\\n  ".join(parts))
+        command = api_examples.format_curl("POST", f"{get_base_url()}{path}", body).replace(NUMBER_PLACEHOLDER, "1")
+        commands.append(command.replace(f'"{INSTANCE_PLACEHOLDER}"', f'"\'"{INSTANCE_PLACEHOLDER}"\'"'))
     return "\n\n".join(commands)
 
 
