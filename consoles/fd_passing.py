@@ -74,6 +74,7 @@ def read_handshake(environ):
 
 def pass_socket(environ, path, note):
     """Pass the client's WebSocket to the console server at `path`. `note` describes the console, see server.py."""
+    get_client_socket(environ)
     pass_connection(environ, path, {"command": "open", "handshake": read_handshake(environ), **note})
 
 

@@ -46,7 +46,7 @@ def fill_path(path):
     return re.sub(r"{\w+}", "0199c0a8-0000-7000-8000-000000000000", path)
 
 
-def test_billing_token_opens_billing_operations_only(app, api_as, billing_api):
+def test_billing_token_opens_billing_operations_only(app, api_as, billing_api, unlimited_rates):
     """BIL-13, OP-17, IDT-20."""
     answer = billing_api("GET", "/auth")
     assert (answer.status_code, answer.json) == (200, {"success": True, "message": "The token is valid."})

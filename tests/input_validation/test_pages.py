@@ -83,7 +83,8 @@ def test_malformed_form_values_never_cause_5xx(browser_as, start_pages):
                     for value in MALFORMED_VALUES[requests % 5 :: 5]:
                         sent = initial_values | {name: value}
                         options = {"data": sent} if method == "POST" else {"query_string": sent}
-                        answer = browser.open(to, method=method, headers=choose_headers(requests), **options)
+                        address = to if method == "POST" else to.partition("?")[0]  # as browsers do
+                        answer = browser.open(address, method=method, headers=choose_headers(requests), **options)
                         assert_refused(answer, 200, 303, 400, 404, 409, 413, 422)
                         requests += 1
     assert requests > 200
