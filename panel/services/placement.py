@@ -92,16 +92,16 @@ class Capacity:
 
     def count_machines(self, needs: Plan | Requirements, maximum: int) -> int:
         """Return how many machines of this size fit, at most `maximum`."""
-        rest = copy(self)
-        rest.ram, rest.cores, rest.disk = dict(self.ram), dict(self.cores), dict(self.disk)
+        remaining = copy(self)
+        remaining.ram, remaining.cores, remaining.disk = dict(self.ram), dict(self.cores), dict(self.disk)
         for count in range(maximum):
             try:
-                host, storage = rest.choose_host(needs)
+                host, storage = remaining.choose_host(needs)
             except Invalid:
                 return count
-            rest.ram[host] -= needs.ram
-            rest.cores[host] -= needs.cpu_cores
-            rest.disk[storage] -= needs.storage
+            remaining.ram[host] -= needs.ram
+            remaining.cores[host] -= needs.cpu_cores
+            remaining.disk[storage] -= needs.storage
         return maximum
 
     def choose_storage(self, size: int, sentence: str, error_field: str) -> Storage:

@@ -35,6 +35,8 @@ PROPER_NAMES = {
     "TCP",
     "UDP",
     "SSH",
+    "HTTP",
+    "HTTPS",
     "TPM",
     "API",
     "CSV",

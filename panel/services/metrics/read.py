@@ -68,8 +68,8 @@ def count_written_bytes(instance: Instance, since: datetime) -> int | None:
     if time_range is None:
         return None
     series = get_series(instance, time_range)
-    rates = [point["disk_write_bytes"] for point in series["points"] if point["at"] >= since]
-    return int(sum(rates) * series["step"]) if rates else None
+    speeds = [point["disk_write_bytes"] for point in series["points"] if point["at"] >= since]
+    return int(sum(speeds) * series["step"]) if speeds else None
 
 
 def find_latest(instance: Instance) -> dict[str, Any] | None:
