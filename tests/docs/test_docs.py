@@ -29,6 +29,7 @@ SINGULAR_LIST_PATHS = (
     "/api/alert-rule/{alert_rule_id}/history",
     "/api/instance/{instance_id}/backup-queue",
     "/api/instance/{instance_id}/deploy/iso",
+    "/api/monitoring",
 )
 """List routes that are singular, as clients expect them."""
 
