@@ -143,7 +143,9 @@ class Browser:
         pages = [
             path
             for path, answer in islice(crawl_pages(self, start), PAGES)
-            if answer.status == 200 and answer.mimetype == "text/html" and f"{path}/".startswith(f"{start.rstrip('/')}/")
+            if answer.status == 200
+            and answer.mimetype == "text/html"
+            and f"{path}/".startswith(f"{start.rstrip('/')}/")
         ]
         return [*searches, *pages]
 
