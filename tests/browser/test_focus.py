@@ -283,7 +283,7 @@ def test_focus_returns_when_the_shortcuts_are_closed(site, open_page, key):
 
 
 def test_results_are_announced(site, open_page):
-    """Messages, the results of searches and the progress of bulk actions are in live regions, which exist beforehand."""
+    """Messages and the results of searches are in live regions, which exist beforehand."""
     page = open_page("screen")
     page.goto(f"{site.url}/instances")
     for selector in ("#toasts", "#palette-status"):
