@@ -15,7 +15,10 @@
     displayRequestDuration: true,
     defaultModelsExpandDepth: 0,
     tryItOutEnabled: true,
-    onComplete: () => document.querySelector("h1.visually-hidden").remove(), // the document has a heading of its own
+    onComplete: () => {
+      document.querySelector("h1.visually-hidden").remove(); // the document has a heading of its own
+      document.getElementById("servers")?.setAttribute("aria-label", "Server");
+    },
     // The page may have been opened at another of the panel's addresses than the public one, and requests only its own address.
     requestInterceptor: (request) => {
       const { pathname, search } = new URL(request.url, location);
