@@ -171,8 +171,12 @@ new-resource: installed $(VENV)/developing  ## Write the skeleton of a resource:
 	@test -n "$(name)" || { echo 'Say which, in the plural: make new-resource name=load_tests'; exit 1; }
 	@$(PY) -m tests.support.new_resource $(name) $(if $(task),--task) $(foreach option,singular family group,$(if $($(option)),--$(option) $($(option))))
 
+screenshots: installed browser-files $(VENV)/developing prefetched-packages  ## Picture every page, light and dark, on a phone and a screen, in tests/shots/pages, with what axe reports
+	@$(call apt,$(TEST_PACKAGES)) || { echo "As root: apt install $(TEST_PACKAGES)"; exit 1; }
+	$(APART) pytest -m browser tests/browser/screenshots.py
+
 bench: installed browser-files $(VENV)/developing  ## Measure, as ratios within one run
 	$(PY) -m tests.bench.run
 
 .PHONY: help run stop local installed browser-files test slow-proofs test-clean test-systemd test-containerfile light-tests guest-tests \
-	debian-tests node-tests browser-tests process-tests postgres-tests prefetched-packages check messages migration new-resource bench
+	debian-tests node-tests browser-tests process-tests postgres-tests prefetched-packages check messages migration new-resource screenshots bench

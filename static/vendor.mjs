@@ -10,7 +10,7 @@ const vendor = join(here, "vendor");
 
 const FILES = [
   "@tabler/core/dist/css/tabler.min.css",
-  "@tabler/core/dist/js/tabler.min.js",
+  "bootstrap/dist/js/bootstrap.bundle.min.js",
   "htmx.org/dist/htmx.min.js",
   "@xterm/xterm/css/xterm.css",
   "@xterm/xterm/lib/xterm.mjs",

@@ -8,6 +8,7 @@ import mimetypes
 from functools import cache, lru_cache
 from hashlib import sha256
 
+import brotli
 from flask import Blueprint, Response, abort, request, url_for
 
 from panel.auth import permissions
@@ -29,6 +30,8 @@ PANEL_FILES = (
 SERVED_PREFIXES = (*PANEL_FILES, "metrics.css", "metrics.js", "consoles/", "vendor/")
 
 MODULE_SUFFIXES = (".js", ".mjs")
+TEXT_SUFFIXES = (".css", ".js", ".mjs", ".svg")
+"""Files of these are worth compressing."""
 
 bp = Blueprint("assets", __name__)
 
@@ -78,11 +81,24 @@ def serve(digest, name):
     if ".." in name or not name.startswith(SERVED_PREFIXES) or not path.is_file():
         abort(404)
     is_current = digest == compute_file_digest(name)
-    compressed_path = path.with_name(f"{path.name}.br")
-    is_compressed = compressed_path.is_file() and "br" in request.accept_encodings
-    answer = Response((compressed_path if is_compressed else path).read_bytes(), mimetype=mimetypes.guess_type(name)[0])
+    body = find_compressed(path) if "br" in request.accept_encodings else None
+    answer = Response(body or path.read_bytes(), mimetype=mimetypes.guess_type(name)[0])
     answer.headers["Cache-Control"] = "public, max-age=31536000, immutable" if is_current else "no-cache"
     answer.headers["Vary"] = "Accept-Encoding"
-    if is_compressed:
+    if body:
         answer.headers["Content-Encoding"] = "br"
     return answer
+
+
+def find_compressed(path):
+    """Return the content as small as brotli makes it, or None for other files than text. That of third-party files was
+    written when they were installed, because they are large."""
+    compressed_path = path.with_name(f"{path.name}.br")
+    if compressed_path.is_file():
+        return compressed_path.read_bytes()
+    return compress_file(path, path.stat().st_mtime_ns) if path.suffix in TEXT_SUFFIXES else None
+
+
+@lru_cache(maxsize=64)
+def compress_file(path, changed_at):
+    return brotli.compress(path.read_bytes())

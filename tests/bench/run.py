@@ -27,6 +27,7 @@ BENCHMARK_NAMES = (
     "backups",
     "backup_list",
     "backup_latency",
+    "pages",
 )
 
 

@@ -29,6 +29,7 @@ LAST_LINES = {
     "backups": "memory of a job",
     "backup_list": "the page of backups",
     "microvms": "/healthz with 16 open streams",
+    "pages": "the slowest page, PostgreSQL",
 }
 """Text of the last line of each benchmark that boots no guest."""
 

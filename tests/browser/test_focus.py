@@ -1,5 +1,7 @@
 """Accessibility: focus after actions, labels and contrast of the layout."""
 
+import re
+
 import pytest
 from playwright.sync_api import expect
 
@@ -227,3 +229,79 @@ def test_links_within_sentences_are_distinguishable_from_text(site, open_page, c
     assert links
     for link in links:
         assert "underline" in link.evaluate("link => getComputedStyle(link).textDecorationLine")
+
+
+MAX_TAB_STOPS = 150
+
+
+def tab_to(page, selector):
+    """Press Tab until the element has the focus."""
+    for _ in range(MAX_TAB_STOPS):
+        if page.evaluate("selector => document.activeElement.matches(selector)", selector):
+            return
+        page.keyboard.press("Tab")
+    raise AssertionError(f"{selector} is not reachable by Tab.")
+
+
+def test_instance_is_created_and_powered_off_by_keyboard(site, open_page):
+    page = open_page("screen")
+    page.goto(f"{site.url}/instances")
+    tab_to(page, "main a[href$='/instances/new']")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/instances/new")
+    tab_to(page, "[name=display_name]")
+    page.keyboard.type("by-keyboard")
+    tab_to(page, "#create")
+    page.keyboard.press("Enter")
+    expect(page.locator("h1, h1 input").first).to_be_visible()
+    page.wait_for_url(re.compile(r"/instances/[0-9a-f-]{36}$"))
+    assert find_focused_element(page) != "BODY"
+    with site.app.app_context():
+        site.run_tasks()
+    page.reload()
+    tab_to(page, "#power-poweroff")
+    page.keyboard.press("Enter")
+    expect(page.locator("#confirm")).to_be_visible()
+    tab_to(page, "#confirm-yes")
+    page.keyboard.press("Enter")
+    expect(page.locator("#toasts")).to_contain_text("Power off requested.")
+    page.wait_for_timeout(1000)
+    assert find_focused_element(page) != "BODY"
+
+
+@pytest.mark.parametrize("key", ["Escape", "Enter"])
+def test_focus_returns_when_the_shortcuts_are_closed(site, open_page, key):
+    page = open_page("screen")
+    page.goto(f"{site.url}/instances")
+    page.locator("#search-open").focus()
+    page.keyboard.press("?")
+    expect(page.locator("#shortcuts")).to_be_visible()
+    if key == "Enter":
+        tab_to(page, "#shortcuts [data-close-dialog]")
+    page.keyboard.press(key)
+    expect(page.locator("#shortcuts")).to_be_hidden()
+    expect(page.locator("#search-open")).to_be_focused()
+
+
+def test_results_are_announced(site, open_page):
+    """Messages and the results of searches are in live regions, which exist beforehand."""
+    page = open_page("screen")
+    page.goto(f"{site.url}/instances")
+    for selector in ("#toasts", "#palette-status"):
+        assert page.locator(selector).get_attribute("role") == "status"
+    page.keyboard.press("Control+k")
+    page.locator("#palette-query").fill("volumes")
+    expect(page.locator("#palette-status")).not_to_be_empty()
+
+
+def test_nothing_is_animated_with_reduced_motion(site, open_page):
+    page = open_page("screen")
+    page.goto(f"{site.url}/tasks")
+    count_animations = "() => document.getAnimations().length"
+    page.locator("main .state").first.evaluate(
+        "dot => (dot.firstChild.className = 'status-dot status-dot-animated status-blue')"
+    )
+    page.emulate_media(reduced_motion="no-preference")
+    assert page.evaluate(count_animations) > 0
+    page.emulate_media(reduced_motion="reduce")
+    assert page.evaluate(count_animations) == 0

@@ -1,155 +1,68 @@
 """Readability of all pages on a phone and of most on a wide screen, in both themes, with names of maximum length."""
 
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import pytest
-from flask import url_for
 from playwright.sync_api import expect
 
-from panel.app import OPERATOR_PAGES
+from tests.browser.axe import find_violations
+from tests.browser.page_paths import AREAS, visit_pages
+from tests.browser.page_weight import find_weight_errors, list_loaded_files
 from tests.browser.readability_site import VIEWPORTS, open_page, site  # noqa: F401  (fixtures)
-from tests.support.link_crawler import normalize_path
 
 pytestmark = pytest.mark.browser
 
 READABILITY_SCRIPT = Path(__file__).with_name("readable.js").read_text()
-CUSTOMER_PATHS = [
-    "/",
-    "/instances",
-    "/instances/new",
-    "/instances?search=nothing",
-    "/resource-packs",
-    "/microvms",
-    "/microvms/new",
-    "/tasks",
-    "/activity",
-    "/activity/log",
-    "/search?q=a",
-    "/volumes",
-    "/volumes/new",
-    "/volumes/backups",
-    "/images",
-    "/isos",
-    "/isos/new",
-    "/backups",
-    "/backups?search=nothing",
-    "/backup-policies",
-    "/backup-policies/new",
-    "/projects",
-    "/projects/new",
-    "/security-groups",
-    "/security-groups/new",
-    "/ip-sets",
-    "/ip-sets/new",
-    "/ssh-keys",
-    "/ssh-keys/new",
-    "/ssh-keys/generate",
-    "/user-scripts",
-    "/user-scripts/new",
-    "/alert-rules",
-    "/alert-rules/new",
-    "/notification-channels",
-    "/notification-channels/new",
-    "/webhooks",
-    "/webhooks/new",
-    "/webhooks/verify",
-    "/api-tokens",
-    "/api-tokens/new",
-    "/api-tokens/test",
-    "/team",
-    "/team/invite",
-    "/team/roles/new",
-    "/billing",
-    "/billing/entries",
-    "/profile",
-    "/profile/security",
-]
-INSTANCE_TABS = (
-    "",
-    "/network",
-    "/storage",
-    "/media",
-    "/snapshots",
-    "/backups",
-    "/apps",
-    "/apps/catalog",
-    "/apps/compose",
-    "/apps/new/wordpress",
-    "/tasks",
-    "/activity",
-    "/settings",
-    "/change-plan",
-    "/reinstall",
-)
-ADMIN_FORMS = [
-    "instances/new",
-    "customers/new",
-    "resource-packs/new",
-    "hypervisors/new",
-    "security-groups/new",
-    "plans/new",
-    "backup-destinations/new",
-    "backup-policies/new",
-    "backups/missing",
-]
-"""Forms of operators, below /admin."""
+
+SIZES = {**VIEWPORTS, "zoomed": {"width": 720, "height": 450}}
+"""A zoom of 200 % halves the size that pages see."""
+LAYOUT_STATES = {
+    "closed": lambda page: None,
+    "search": lambda page: page.keyboard.press("Control+k"),
+    "shortcuts": lambda page: page.keyboard.press("?"),
+    "account": lambda page: page.locator(".account-menu").click(),
+    "tasks": lambda page: page.locator("#recent-tasks-button").click(),
+}
+"""How to open each part of the layout. Escape closes it."""
 
 
-MAX_VISITED_PAGES = 200
-REPRESENTATIVE_APP = "wordpress"
-"""The app of the catalog whose form is visited. The others have the same page."""
-
-
-def list_customer_paths(site):
-    instance, microvm = site.paths["instance"], site.paths["microvm"]
-    microvm_pages = (f"{microvm}/{page}" for page in ("edit", "logs", "metrics"))
-    return [*CUSTOMER_PATHS, *site.paths.values(), *(instance + tab for tab in INSTANCE_TABS), *microvm_pages]
-
-
-def list_admin_paths(site):
-    with site.app.test_request_context():
-        lists = [url_for(entry.endpoint) for entry in OPERATOR_PAGES.entries]
-    tabs = [f"/admin{site.paths['instance']}{tab}" for tab in ("", "/network", "/backups", "/settings")]
-    detail_pages = [f"/admin{site.paths[name]}" for name in ("group", "set", "pack")]
-    return [*lists, *(f"/admin/{form}" for form in ADMIN_FORMS), *tabs, *detail_pages, "/admin/ip-sets?search=nothing"]
-
-
-AREAS = pytest.mark.parametrize(
-    ("caller", "area", "list_paths"), [("owner", "/", list_customer_paths), ("admin", "/admin", list_admin_paths)]
-)
-
-
-@AREAS
-def test_pages_open_and_are_readable_on_phone_and_screen(site, open_page, caller, area, list_paths):
-    """Linked pages on a phone, and the listed ones on a wide screen as well."""
-    page, listed = open_page("phone", caller=caller), list_paths(site)
-    visited, waiting, found = set(), [area, *listed], {}
-    while waiting:
-        path = waiting.pop(0)
-        if normalize_path(path) in visited or not f"{path}/".startswith(f"{area.rstrip('/')}/"):
-            continue
-        visited.add(normalize_path(path))
-        if path.endswith((".csv", ".yaml")):
-            assert page.request.get(site.url + path).ok, path
-            continue
-        assert page.goto(site.url + path).ok, path
-        for size in ("phone", "screen") if path in listed else ("phone",):
-            page.set_viewport_size(VIEWPORTS[size])
-            if errors := page.evaluate(READABILITY_SCRIPT):
-                found[path, size] = errors
+@pytest.mark.parametrize("caller", AREAS)
+def test_pages_open_and_are_readable_accessible_and_light(site, open_page, caller):
+    """Linked pages on a phone, and the listed ones on a wide screen and at twice its size as well."""
+    page, errors = open_page("phone", caller=caller), {}
+    for path, is_listed in visit_pages(page, site, caller):
+        errors[path, "weight"] = find_weight_errors(page, path)
+        errors[path, "axe"] = find_violations(page)
+        for size in SIZES if is_listed else ("phone",):
+            page.set_viewport_size(SIZES[size])
+            errors[path, size] = page.evaluate(READABILITY_SCRIPT)
         page.set_viewport_size(VIEWPORTS["phone"])
         assert page.title(), path
         expect(page.locator("h1"), path).to_have_count(1)
-        waiting += find_links(page, site)
-        assert len(visited) < MAX_VISITED_PAGES, path
-    assert found == {}
+    assert {place: found for place, found in errors.items() if found} == {}
 
 
-def find_links(page, site):
-    urls = page.eval_on_selector_all("a[href]:not([download])", "all => all.map(a => a.href)")
-    paths = [urlsplit(url).path for url in urls if url.startswith(site.url) and "/static/" not in url]
-    return [path for path in paths if "/apps/new/" not in path or path.endswith(f"/{REPRESENTATIVE_APP}")]
+@pytest.mark.parametrize("caller", AREAS)
+def test_layout_is_accessible_in_all_sizes_and_themes(site, open_page, caller):
+    """The navigation, the menus of the top bar and the dialogs, on the first page of the area."""
+    page, errors = open_page("screen", caller=caller), {}
+    page.goto(site.url + AREAS[caller][0])
+    for size, theme in (("screen", "light"), ("screen", "dark"), ("phone", "light")):
+        page.set_viewport_size(VIEWPORTS[size])
+        page.emulate_media(color_scheme=theme)
+        for state, open_state in LAYOUT_STATES.items():
+            open_state(page)
+            errors[size, theme, state] = find_violations(page)
+            page.keyboard.press("Escape")
+    assert {place: found for place, found in errors.items() if found} == {}
+
+
+def test_later_view_loads_no_static_file(site, open_page):
+    page = open_page("screen")
+    page.goto(site.url)
+    assert any("/static/" in name for name in list_loaded_files(page))
+    page.goto(f"{site.url}/instances")
+    assert [name for name in list_loaded_files(page) if "/static/" in name] == []
 
 
 @pytest.mark.parametrize("size", VIEWPORTS)

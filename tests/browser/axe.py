@@ -1,0 +1,25 @@
+"""Accessibility by axe, whose rules come from npm."""
+
+from functools import cache
+
+from panel.core.config import ROOT
+
+AXE_PATH = ROOT / "static" / "node_modules" / "axe-core" / "axe.min.js"
+RUN_SCRIPT = """async () => {
+    const { violations } = await axe.run(document, { resultTypes: ["violations"], elementRef: false });
+    const reported = violations.filter(({ impact }) => ["serious", "critical"].includes(impact));
+    return reported.flatMap(({ id, nodes }) => nodes.map(({ html, failureSummary }) =>
+        `${id}: ${html.slice(0, 160)} ${failureSummary.split("\\n").slice(1).join(" ").trim().slice(0, 300)}`));
+}"""
+
+
+@cache
+def read_axe():
+    assert AXE_PATH.is_file(), f"{AXE_PATH} is missing. Run `make browser-files`."
+    return AXE_PATH.read_text()
+
+
+def find_violations(page):
+    """Return what axe reports as serious or critical on the open page, as sentences."""
+    page.evaluate(read_axe())  # the panel's policy refuses a script element
+    return page.evaluate(RUN_SCRIPT)
