@@ -229,6 +229,7 @@ OPERATION_LABELS = {
     "update_profile": lazy_gettext("Change micro VM profile"),
     "update_release": lazy_gettext("Update release"),
     "update_settings": lazy_gettext("Update settings"),
+    "update_cloud_service_settings": lazy_gettext("Update settings"),
     "use_app": lazy_gettext("Control app"),
     "use_snapshot": lazy_gettext("Use snapshot"),
     "vnc_disable": lazy_gettext("Turn off VNC"),
