@@ -1,12 +1,11 @@
 """Brands: the default one and those of further host names, with previews."""
 
 from flask import Blueprint, g, request, url_for
-from marshmallow import fields
 
 from panel.auth.browser_session import require_page_permission
 from panel.core.errors import Invalid
 from panel.core.messages import message
-from panel.schemas.base import Text
+from panel.schemas.base import Bool, Text
 from panel.schemas.brands import MAX_SIGN_IN_TEXT, BrandHost, BrandPatch
 from panel.services import brands
 from panel.web.forms import Form
@@ -30,8 +29,8 @@ class BrandForm(BrandPatch):
     """BrandPatch, but an empty text clears it, and a check mark removes an image."""
 
     sign_in_text = Text(maximum=MAX_SIGN_IN_TEXT, lines=True, load_default="")
-    remove_logo = fields.Boolean(load_default=False)
-    remove_favicon = fields.Boolean(load_default=False)
+    remove_logo = Bool(load_default=False)
+    remove_favicon = Bool(load_default=False)
 
 
 @bp.get("")
