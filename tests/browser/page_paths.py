@@ -5,6 +5,7 @@ from urllib.parse import urlsplit
 from flask import url_for
 
 from panel.app import OPERATOR_PAGES
+from tests.support.link_crawler import normalize_path
 
 CUSTOMER_PATHS = [
     "/",
