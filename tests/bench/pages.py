@@ -136,6 +136,7 @@ class Browser:
     def get(self, path, **_options):
         self.connection.request("GET", path, headers={"Cookie": self.cookie})
         answer = self.connection.getresponse()
+        assert answer.status < 500, path
         return SimpleNamespace(status=answer.status, mimetype=answer.headers.get_content_type(), data=answer.read())
 
     def list_pages(self, start, searches):
