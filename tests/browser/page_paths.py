@@ -120,9 +120,10 @@ def visit_pages(page, site, caller):
     visited, waiting = set(), [area, *listed]
     while waiting:
         path = waiting.pop(0)
-        if normalize_path(path) in visited or not f"{path}/".startswith(f"{area.rstrip('/')}/"):
+        kind = normalize_path(path), urlsplit(path).query  # an empty search is a page of its own
+        if kind in visited or not f"{path}/".startswith(f"{area.rstrip('/')}/"):
             continue
-        visited.add(normalize_path(path))
+        visited.add(kind)
         if path.endswith((".csv", ".yaml")):
             assert page.request.get(site.url + path).ok, path
             continue
