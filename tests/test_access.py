@@ -419,6 +419,9 @@ def ids(api_as, cast, resource_ids):
     }
 
 
+KNOWN_TYPES = {"resource_type": "instance"}
+
+
 def test_unknown_and_foreign_ids_return_the_same_404(api_as, cast, all_operations, ids, resource_ids):
     """INS-36, OP-01: the answer is the same for an outsider and for a member without grants."""
     for method, path, _ in all_operations["USER"]:
@@ -428,7 +431,7 @@ def test_unknown_and_foreign_ids_return_the_same_404(api_as, cast, all_operation
             if caller == "member" and named & (TEAM_FIELDS | resource_ids.keys()):
                 continue
             foreign = api_as(caller, method, fill_path(path, ids), json=make_body(path, cast))
-            unknown = api_as(caller, method, fill_path(path), json=make_body(path, cast))
+            unknown = api_as(caller, method, fill_path(path, KNOWN_TYPES), json=make_body(path, cast))
             assert (foreign.status_code, foreign.json) == (unknown.status_code, unknown.json), (caller, path)
             assert foreign.status_code == 404, (caller, path)
         if named and method == "GET":  # the ids exist: the owner finds them

@@ -15,7 +15,7 @@ from panel.app import MAX_BODY_BYTES, create_app
 from tests.support import isolated_app, link_crawler, response_assertions
 from tests.support.cast import PASSWORD, UNKNOWN_ID
 from tests.support.malformed_input import fill_path
-from tests.support.operations import find_operations
+from tests.support.operations import find_operations, recorded_schedule  # noqa: F401  (fixture)
 
 PROPERTY_SETTINGS = settings(
     max_examples=150, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture]
@@ -33,7 +33,7 @@ def test_every_page_has_content_security_policy(browser_as, cast, caller, start)
         assert answer.mimetype != "text/html" or "Content-Security-Policy" in answer.headers
 
 
-def test_every_operation_answers_with_cache_headers(app, api_as, unlimited_rates):
+def test_every_operation_answers_with_cache_headers(app, api_as, unlimited_rates, recorded_schedule):
     """ENV-01, ENV-02, ENV-03, ENV-18, ERR-02: with a valid token and without one."""
     answers = 0
     for surface, default_caller in (("USER", "owner"), ("ADMIN", "admin")):

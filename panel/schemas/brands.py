@@ -57,7 +57,7 @@ class WebAddress(Text):
         return text
 
 
-class SenderAddress(Email):
+class AsciiEmail(Email):
     """An email address in ASCII, as the header of a mail needs it."""
 
     def _deserialize(self, value, attr, data, **kwargs):
@@ -99,7 +99,7 @@ class BrandPatch(In):
         WebAddress, maximum=500, text=describe(LINK_TEXTS["imprint_url"], "https://example.com/imprint")
     )
     sender_name = optional(Name, maximum=64, text=SENDER_NAME)
-    sender_address = optional(SenderAddress, text=SENDER_ADDRESS)
+    sender_address = optional(AsciiEmail, text=SENDER_ADDRESS)
 
 
 class BrandHost(In):

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import func, select
+from sqlalchemy import Select, false, func, select
 
 from panel.core.db import session
 from panel.models import AlertRule, AlertState, Instance, NotificationChannel
@@ -12,6 +12,12 @@ from panel.schemas.metrics import METRIC_DESCRIPTIONS
 from panel.services import alert_rules, instances, notification_channels
 from panel.services.access import Access
 from panel.services.metrics import read
+
+
+def listing(access: Access) -> Select[Instance]:
+    """Select the instances that the person may see."""
+    query = instances.listing(access)
+    return query if access.has_permission("instances.view") else query.where(false())
 
 
 def describe_resources(machines: Sequence[Instance]) -> list[dict[str, Any]]:
@@ -35,7 +41,7 @@ def describe_resources(machines: Sequence[Instance]) -> list[dict[str, Any]]:
 
 def summarize(access: Access) -> dict[str, int]:
     """Return how many resources, rules and channels there are, and how many of them need attention."""
-    machines = instances.listing(access).with_only_columns(Instance.id).order_by(None)
+    machines = listing(access).with_only_columns(Instance.id).order_by(None)
     rules = alert_rules.listing(access).with_only_columns(AlertRule.id).order_by(None)
     channels = notification_channels.listing(access).with_only_columns(NotificationChannel.id).order_by(None)
     counts = {

@@ -264,7 +264,7 @@ def build_examples(document, operation, facts, body_schema, public_url):
     ]
     if JSON_TYPE in content:
         value = api_examples.build_example(content[JSON_TYPE]["schema"], document.schemas)
-        examples.append(("Response", api_examples.format_json(value)))
+        examples.append(("response", api_examples.format_json(value)))
     return tuple(examples)
 
 

@@ -28,6 +28,7 @@ from panel.services import settings as platform_settings
 from panel.services.webhooks import subscriptions, url_policy
 from panel.workflows import waiting
 from tests.support import cast as support_cast
+from tests.support.operations import recorded_schedule  # noqa: F401  (fixture)
 from tests.support.simulated_node import connect_simulated_node
 from tests.support.task_queue import run_queued_calls
 from worker.engine import runner
@@ -101,7 +102,7 @@ def ids(cast, documents):
 
 
 @pytest.fixture
-def isolated_api(shared_rolled_back_app, ids, monkeypatch):
+def isolated_api(shared_rolled_back_app, ids, monkeypatch, recorded_schedule):
     """Yield the WSGI application for one operation and roll back its changes. Queued calls run while a request waits
     for a worker, guests have booted, and every host name resolves."""
     config, node = shared_rolled_back_app.extensions["config"], connect_simulated_node(shared_rolled_back_app)

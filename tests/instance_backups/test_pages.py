@@ -101,7 +101,7 @@ def test_row_says_what_is_true(browser, tab, machine, destination, add_row):
     for backup, texts in expected.items():
         row = find_row(page, backup.id)
         assert [text for text in texts if text not in row] == []
-    assert 'hx-trigger="changed from:document, every 2s"' in browser.get("/backups").text
+    assert 'hx-trigger="live, changed from:document, every 2s"' in browser.get("/backups").text
     assert "Remove the protection first." in find_row(page, crash.id)
     assert f'action="/backups/{creating.id}/delete"' not in page.text
     assert "This backup is damaged" in browser.get(f"/backups/{damaged.id}/restore").text

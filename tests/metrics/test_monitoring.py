@@ -84,12 +84,14 @@ def test_series_of_monitoring_equals_series_of_instance(api_as, add_measured):
 def test_member_needs_both_permissions(api_as, add_member, add_measured, path):
     path = f"/api/monitoring{path}".format(add_measured().id)
     for name, allowed, status in (
-        ("watcher", ["monitoring.view"], 403),
+        ("watcher", ["monitoring.view"], 403 if "/metrics/" in path else 200),
         ("viewer2", ["instances.view"], 403),
         ("both", ["monitoring.view", "instances.view"], 200),
     ):
         add_member(name, allowed)
         assert api_as(name, "GET", path).status_code == status, name
+    assert api_as("watcher", "GET", "/api/monitoring").json["data"] == []
+    assert api_as("watcher", "GET", "/api/monitoring/summary").json["data"]["resources"] == 0
 
 
 def test_member_sees_only_granted_instances(api_as, add_member, add_measured):

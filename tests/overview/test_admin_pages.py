@@ -91,6 +91,9 @@ def page_ids(cast, deployed):
     instance = cast.instance()
     instances.deploy(instance, image_id=cast.image.id, actor="test")
     firewall = security_groups.create(cast.owner, name="web")
+    rule = security_groups.add_rule(
+        firewall, cast.owner, actor="test", direction="ingress", protocol="all", ip_version="ipv4"
+    )
     networks = ip_sets.create(cast.owner, name="offices", ip_version="ipv4")
     plan = volume_plans.create(volume_plans.create_group(name="ssd"), name="small", size=1, price=1)
     session.commit()
@@ -126,7 +129,7 @@ def page_ids(cast, deployed):
     microvm = {"location_id": cast.location.id, "image_id": microvm_image.id, "name": "worker", "actor": "test"}
     ids["microvm_id"] = microvms.create(cast.owner, **microvm).id
     ids_by_blueprint = {
-        "admin_security_groups": {"group_id": firewall.id},
+        "admin_security_groups": {"group_id": firewall.id, "rule_id": rule.id},
         "admin_microvm_images": {"image_id": microvm_image.id},
         "admin_installation_backups": {"destination_id": create_archive_destination().id},
         "admin_volume_plans": {"group_id": plan.volume_plan_group_id, "plan_id": plan.id},

@@ -49,6 +49,7 @@ EXAMPLE_TEXTS = {"packages: - nginx", "ssh-ed25519 AAAA", "prod, web", "#!/bin/s
 COMMAND_TEXTS = {"panel token admin", "panel token billing", "pip install flask mkdir -p /srv/app", "MODE=production"}
 ROLE_PRESETS = {"Administrator", "Operator", "Read only"}
 """Names of roles become rows when a customer creates them, so they are data."""
+ENGLISH_PAGES = "/user/api/documentation", "/api/docs"
 TIME_ZONES = available_timezones()
 LABEL_ATTRIBUTES = ("aria-label", "title", "placeholder", "data-label", "hx-confirm", "data-confirm-label")
 DATA_ELEMENTS = ("script", "style", "code", "pre", "kbd", "time", "svg", "textarea")
@@ -72,6 +73,8 @@ def find_visible_texts(page):
     for element in tree.iter(etree.Element):
         for name in LABEL_ATTRIBUTES:
             yield from find_texts_outside_brackets([element.get(name, "")])
+    for element in tree.xpath("/html/body//*[@lang]"):  # in a language of its own
+        element.clear(keep_tail=True)
     etree.strip_elements(tree, *DATA_ELEMENTS, with_tail=False)
     yield from find_texts_outside_brackets(tree.itertext())
 
@@ -148,7 +151,8 @@ def test_all_page_texts_are_translated(browser_as, cast, run_tasks, pseudo_langu
     create_deployed_instance(cast, run_tasks)
     browser = browser_as(role)
     browser.environ_base["HTTP_ACCEPT_LANGUAGE"] = pseudo_language["Accept-Language"]
-    pages = [(path, answer) for path, answer in crawl_pages(browser, start) if answer.mimetype == "text/html"]
+    answers = [(path, answer) for path, answer in crawl_pages(browser, start) if answer.mimetype == "text/html"]
+    pages = [(path, answer) for path, answer in answers if not path.startswith(ENGLISH_PAGES)]
     assert len(pages) > 40
     language_names = [name for _, name in list_language_names()]
     data = sorted([*load_row_texts(), *read_image_catalog_texts(), *language_names], key=len, reverse=True)

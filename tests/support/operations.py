@@ -6,9 +6,10 @@ import pytest
 from sqlalchemy import select
 
 from api.docs import build_openapi_document
+from panel.core import clock
 from panel.core.db import session
 from panel.models import Token
-from panel.services import tokens
+from panel.services import schedule_runs, tokens
 from tests.support.cast import UNKNOWN_ID
 
 SURFACES = ("USER", "ADMIN")
@@ -32,3 +33,10 @@ def all_operations(app):
 
 def find_token(cast, caller):
     return session.scalar(select(Token).where(Token.secret_hash == tokens.hash_secret(cast.tokens[caller])))
+
+
+@pytest.fixture
+def recorded_schedule(monkeypatch):
+    """Stand in for Redis, where the scheduler records when it started each job."""
+    run = {"at": clock.now().timestamp(), "seconds": 60, "runs_in": "worker", "error": None}
+    monkeypatch.setattr(schedule_runs, "listing", lambda: [schedule_runs.describe("purge_tasks", run)])

@@ -1,7 +1,8 @@
 """Where a person wants messages of each kind."""
 
 from collections.abc import Collection, Iterable, Sequence
-from typing import Any, NamedTuple
+from dataclasses import dataclass, replace
+from typing import Any
 
 from sqlalchemy import select
 
@@ -27,7 +28,8 @@ def map_choices(account_ids: Collection[str]) -> dict[tuple[str, str], Choice]:
     return {(row.account_id, row.kind): (row.inbox, row.mail) for row in rows if row.kind in KINDS}
 
 
-class Preference(NamedTuple):
+@dataclass(frozen=True)
+class Preference:
     """A kind with the person's choice, or with the default."""
 
     kind: str
@@ -66,7 +68,7 @@ def update_preferences(access: Access, changes: Sequence[dict[str, Any]]) -> lis
         if kind not in current:
             sentence = message("There is no such kind: {kind}.", kind=kind)
             raise Invalid(sentence, preferences=sentence)
-        preference = current[kind] = current[kind]._replace(**change)
+        preference = current[kind] = replace(current[kind], **change)
         if not preference.fixed:
             choice = {"inbox": preference.inbox, "mail": preference.mail}
             session.merge(InboxPreference(account_id=access.person_id, kind=kind, **choice))

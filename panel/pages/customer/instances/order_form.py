@@ -10,7 +10,7 @@ from panel.core.errors import Invalid
 from panel.core.messages import message
 from panel.models import SecurityGroup
 from panel.pages.shared.firewall.rule_form import RULE_PRESETS, get_preset_group
-from panel.schemas.base import In, Int, Text
+from panel.schemas.base import Bool, In, Int, Text
 from panel.schemas.bulk import Tags
 from panel.schemas.instances import DeployIn, key_ids_field
 from panel.services import placement, projects, security_groups, usage, volume_plans, volumes
@@ -44,7 +44,7 @@ class OrderForm(In):
     presets = fields.List(fields.String(validate=validate.OneOf(RULE_PRESETS)))
     volume_ids = key_ids_field()
     volume_plan_id = Text(maximum=36)
-    confirmed = fields.Boolean()
+    confirmed = Bool(load_default=False)
 
 
 def list_order_choices(form, choices):
