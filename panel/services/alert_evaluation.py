@@ -6,7 +6,7 @@ together, so a killed worker loses none and makes none twice.
 
 import operator
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -78,12 +78,7 @@ def evaluate_batch(now: datetime, after_id: str) -> str | None:
     events: list[AlertEvent] = []
     for rule in rules:
         comparison = COMPARISONS[rule.operator]
-        targets: Iterable[Row] = (
-            values_by_account[rule.account_id]
-            if rule.resource_id is None
-            else filter(None, [values_by_id.get(rule.resource_id)])
-        )
-        for target in targets:
+        for target in list_targets(rule, values_by_id, values_by_account):
             value = get_value(rule.metric, target)
             is_beyond = value is not None and comparison(value, rule.threshold)
             state = states.get((rule.id, target.id))
@@ -98,6 +93,14 @@ def evaluate_batch(now: datetime, after_id: str) -> str | None:
     add_notifications(events)
     report_firing(events, rules)
     return rules[-1].id
+
+
+def list_targets(rule: Row, values_by_id: dict[str, Row], values_by_account: dict[str, list[Row]]) -> list[Row]:
+    """Return the instances that the rule watches. An instance that was transferred is its owner's no longer."""
+    if rule.resource_id is None:
+        return values_by_account[rule.account_id]
+    target = values_by_id.get(rule.resource_id)
+    return [target] if target and target.account_id == rule.account_id else []
 
 
 def load_values(rules: Sequence[Row], now: datetime) -> tuple[dict[str, Row], dict[str, list[Row]]]:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
-from sqlalchemy import Select, func, select
+from sqlalchemy import Select, and_, func, select
 from sqlalchemy import delete as delete_rows
 from sqlalchemy import update as update_rows
 from sqlalchemy.orm import selectinload
@@ -136,11 +136,13 @@ def select_states(alert_rule: AlertRule) -> Select[AlertState, str]:
 
 
 def map_resource_names(rules: Iterable[AlertRule]) -> dict[str, str]:
-    """Return the names of the instances that the rules watch, by id."""
-    ids = {rule.resource_id for rule in rules if rule.resource_id}
+    """Return the names of the instances that the rules watch, by id, without those that were transferred."""
+    ids = [rule.id for rule in rules if rule.resource_id]
     if not ids:
         return {}
-    return dict(session.execute(select(Instance.id, Instance.display_name).where(Instance.id.in_(ids))).all())
+    is_watched = and_(AlertRule.resource_id == Instance.id, AlertRule.account_id == Instance.account_id)
+    query = select(Instance.id, Instance.display_name).join(AlertRule, is_watched)
+    return dict(session.execute(query.where(AlertRule.id.in_(ids)).distinct()).all())
 
 
 def list_resource_options(account: Access | Account) -> list[tuple[str, str]]:

@@ -1,11 +1,13 @@
 """When alerts fire, end, remind and have no data."""
 
+import pytest
 from sqlalchemy import func, select
 from sqlalchemy.orm.exc import StaleDataError
 
 from panel.core.db import session
 from panel.models import AlertEvent, AlertNotification, AlertRule, AlertState, InboxMessage
 from panel.services import alert_evaluation, alert_rules
+from panel.services.instances import ownership
 from worker.tasks import alert_rules as tasks
 
 
@@ -105,6 +107,22 @@ def test_disabled_and_foreign_rules_stay_ok(cast, create_rule, evaluate_at):
     rules = [create_rule(enabled=False), create_rule("outsider")]
     evaluate_at(0, 95, instance)
     assert [rule.status for rule in rules] == ["ok", "ok"]
+
+
+@pytest.mark.parametrize("watches_all", [True, False])
+def test_transferred_instance_is_watched_no_longer(cast, create_rule, evaluate_at, watches_all):
+    """Neither its name nor its values reach the channels of its earlier owner."""
+    instance = cast.instance()
+    rule = create_rule(resource_id=None if watches_all else instance.id)
+    evaluate_at(0, 95, instance)
+    assert rule.status == "firing"
+    ownership.assign(instance, cast.outsider)
+    session.commit()
+    kinds = list_kinds()
+    evaluate_at(1, 1, instance)
+    evaluate_at(2, 95, instance)
+    assert (list_kinds(), alert_rules.map_resource_names([rule])) == (kinds, {})
+    assert session.scalars(alert_rules.select_states(rule)).all() == []
 
 
 def test_changed_condition_resets_the_status(cast, create_rule, evaluate_at):

@@ -117,7 +117,7 @@ ACTIONS = {
             "tag",
             "instances.manage",
             message("Tag added."),
-            message("It has this tag already."),
+            message("It already has this tag."),
             takes_tag=True,
         ),
         Action(

@@ -10,7 +10,17 @@ from sqlalchemy import delete, select
 from panel.core.db import session
 from panel.core.errors import Conflict, Invalid
 from panel.core.messages import message
-from panel.models import Account, Image, Instance, Member, Rescue, ResourceGrant, SecurityGroup, SecurityGroupMember
+from panel.models import (
+    Account,
+    AlertState,
+    Image,
+    Instance,
+    Member,
+    Rescue,
+    ResourceGrant,
+    SecurityGroup,
+    SecurityGroupMember,
+)
 from panel.services import address_log, backup_policies, consoles, usage
 from panel.services.instances.blockers import MEDIA_MOUNTED_MESSAGE
 from panel.services.state_machine import TASK_RUNNING, make_problem
@@ -74,8 +84,9 @@ def ensure_transferable(instance: Instance) -> None:
 
 
 def detach_from_owner(instance: Instance) -> None:
-    """Remove what must not go to the new owner: resource grants, the earlier owner's backup policy, and the reference
-    to an image of the earlier owner."""
+    """Remove what must not go to the new owner: resource grants, the earlier owner's backup policy, the alerts of
+    their rules, and the reference to an image of the earlier owner."""
+    session.execute(delete(AlertState).where(AlertState.resource_id == instance.id))
     session.execute(delete(ResourceGrant).where(ResourceGrant.resource_id == instance.id))
     backup_policies.detach_from_owner(instance)
     if instance.image and instance.image.account_id:

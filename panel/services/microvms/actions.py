@@ -52,8 +52,8 @@ REASON_BY_STATE = {
 
 MICROVM_REASON_MESSAGES = {
     TASK_RUNNING: REASON_MESSAGES[TASK_RUNNING],
-    "already_running": message("The micro VM is running already."),
-    "already_paused": message("The micro VM is paused already."),
+    "already_running": message("The micro VM is already running."),
+    "already_paused": message("The micro VM is already paused."),
     "not_running": message("The micro VM is not running. Start it first."),
     "microvm_paused": message("The micro VM is paused. Resume it first."),
     "not_paused": message("The micro VM is not paused."),
