@@ -7,11 +7,11 @@ import pytest
 from panel.core.db import parse_json, session
 from panel.core.errors import Conflict, Forbidden, Invalid, NotFound, Problem, Unavailable
 from panel.services import settings
-from tests.support.operations import find_operations
+from tests.support.operations import find_operations, recorded_schedule  # noqa: F401  (fixture)
 
 
 @pytest.fixture(autouse=True)
-def billing_enabled(rolled_back_app):
+def billing_enabled(rolled_back_app, recorded_schedule):
     """Enable billing: without it, lists of billed resources return only an error."""
     settings.update({"billing_enabled": True})
 
