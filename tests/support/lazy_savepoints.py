@@ -4,6 +4,8 @@ The session of a test begins a savepoint for each of its transactions. On Postgr
 which would otherwise discard all prepared statements: then each test would have its queries planned again.
 """
 
+from psycopg.errors import InFailedSqlTransaction
+from psycopg.pq import ExecStatus
 from sqlalchemy import event
 
 
@@ -30,6 +32,7 @@ def delay_savepoints(engine):
     dialect.do_release_savepoint = do_release_savepoint
     dialect.do_rollback_to_savepoint = do_rollback_to_savepoint
     event.listen(engine, "before_cursor_execute", send_savepoints)
+    event.listen(engine, "handle_error", name_first_error)
     event.listen(engine, "rollback", lambda connection: connection.info.pop("delayed_savepoints", None))
 
 
@@ -50,8 +53,21 @@ def send_savepoints(connection, cursor, statement, *_):
 
 
 def roll_back_to_savepoint(connection, name):
-    connection.connection.dbapi_connection.pgconn.exec_(f"ROLLBACK TO SAVEPOINT {name}".encode())
+    execute_around_driver(connection.connection.dbapi_connection, f"ROLLBACK TO SAVEPOINT {name}")
 
 
 def roll_back_transaction(connection):
-    connection.pgconn.exec_(b"ROLLBACK")
+    execute_around_driver(connection, "ROLLBACK")
+
+
+def execute_around_driver(connection, statement):
+    result = connection.pgconn.exec_(statement.encode())
+    assert result.status == ExecStatus.COMMAND_OK, result.get_error_message()
+
+
+def name_first_error(failure):
+    """Raise an error that names the statement that made a transaction unusable: summaries show only the last error."""
+    info = failure.connection.info
+    if isinstance(failure.original_exception, InFailedSqlTransaction):
+        raise AssertionError(f"An earlier statement failed: {info.get('first_error')}") from failure.original_exception
+    info["first_error"] = f"{failure.original_exception!r} in {failure.statement}"
