@@ -48,6 +48,9 @@ except OSError:
     pass
 print(json.dumps(sorted(reached)))
 """
+COMMAND_SECONDS = 600
+"""Seconds for a command. The first one waits until the guest has booted, which takes long beside the other lanes."""
+
 ANSWERED = "who?"
 """Stands for an answer of the name server."""
 EVERYTHING_ALLOWED = sorted([PUBLIC, OTHER_PUBLIC, RESOLVER, ANSWERED])
@@ -85,7 +88,7 @@ def sandboxes(profile, sandbox_options):
 def probe(sandbox):
     """Return what the guest reaches, of all that there is."""
     sandbox.files.write("probe.py", PROBE_SCRIPT)
-    return json.loads(sandbox.commands.run(f"python3 probe.py {' '.join(TARGETS)}", timeout=120).stdout)
+    return json.loads(sandbox.commands.run(f"python3 probe.py {' '.join(TARGETS)}", timeout=COMMAND_SECONDS).stdout)
 
 
 def wait_until_reached(sandbox, expected):
@@ -94,7 +97,8 @@ def wait_until_reached(sandbox, expected):
 
 def test_sandbox_reaches_what_operator_and_customer_allow(lab, hypervisor, profile, sandboxes, sandbox_options):
     first, second = sandboxes
-    assert second.commands.run("hostname -I 2>/dev/null || ip -4 -o addr show eth0").stdout.count(NEIGHBOR) == 1
+    addresses = second.commands.run("hostname -I 2>/dev/null || ip -4 -o addr show eth0", timeout=COMMAND_SECONDS)
+    assert addresses.stdout.count(NEIGHBOR) == 1
     assert first.get_info().allow_internet_access is True
     assert probe(first) == EVERYTHING_ALLOWED
     assert count_isolated_ports(hypervisor) == 2

@@ -56,7 +56,12 @@ SCHEDULER_SCRIPT = """
 from panel.core.config import load
 from worker.engine import main, scheduler
 schedule = scheduler.Scheduler(main.prepare_app(load()))
-schedule.calls |= {job.start: 2.0 for job in scheduler.PERIODIC_JOBS if job.path == "worker.webhooks.fan_out"}
+for call in schedule.calls:
+    if getattr(call, "args", None) and call.args[0].path == "worker.webhooks.fan_out":
+        schedule.calls[call] = 2.0
+        break
+else:
+    raise SystemExit("no periodic fan-out")
 schedule.run()
 """
 
