@@ -74,8 +74,9 @@ class InstanceBackupOut(Out):
     chain_reason = fields.String(
         allow_none=True,
         **describe(
-            "Why disks were read completely: `first_backup`, `requested`, `chain_reset`, `no_checkpoint`, "
-            "`broken_bitmap`, `stopped`, `new_disk`, `missing_chunks` or `previous_missing`; else null.",
+            "Why disks were read completely: `first_backup`, `requested`, `backup_mode` (the location's is full), "
+            "`chain_length` (the policy's `max_incremental_chain`), `chain_reset`, `no_checkpoint`, `broken_bitmap`, "
+            "`stopped`, `new_disk`, `missing_chunks` or `previous_missing`; else null.",
             "first_backup",
         ),
     )

@@ -118,7 +118,7 @@ def test_chain_has_its_maximum(attached_policy, run_at):
         run_at(attached_policy.next_run_at)
     rows = session.query(InstanceBackup).order_by(InstanceBackup.id).all()
     kinds = [(row.backup_type, row.chain_reason) for row in rows]
-    full, incremental = ("full", "requested"), ("incremental", None)
+    full, incremental = ("full", "chain_length"), ("incremental", None)
     assert kinds == [("full", "first_backup"), incremental, incremental, full, incremental, incremental]
 
 

@@ -109,7 +109,8 @@ def test_type_and_disks_are_chosen(back_up, second_disk, machine):
 def test_location_decides_default_type(back_up, cast):
     """HVG-04: `backup_mode`"""
     back_up()
-    assert back_up()["chain_reason"] == "requested"
+    assert back_up()["chain_reason"] == "backup_mode"
+    assert back_up(backup_type="full")["chain_reason"] == "requested"
     cast.location.backup_mode = "incremental"
     session.commit()
     assert back_up()["backup_type"] == "incremental"

@@ -101,7 +101,7 @@ def find_manifest(repository, point):
 
 def build_request(work, repository, disks, **facts):
     backup = get_backup(work)
-    previous, reason = instance_backups.find_previous(backup)
+    previous, reason = instance_backups.find_previous(backup, work.task.arguments.get("full_read_reason"))
     manifest = find_manifest(repository, previous.id) if previous else None
     return BackupRequest(
         point=backup.id,

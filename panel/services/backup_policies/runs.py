@@ -11,6 +11,7 @@ from panel.models import Account, BackupPolicy, BackupPolicyInstance, Instance, 
 from panel.services import instance_backups, managed_backups
 from panel.services.backup_policies.retention import select_retained
 from panel.services.backup_policies.schedule import schedule_next_run
+from panel.services.instance_backups.create import CHAIN_LENGTH
 
 MAX_RUNS_PER_TURN = 100
 MAX_INSTANCES_PER_TURN = 200
@@ -91,13 +92,15 @@ def is_slot_taken(now: datetime) -> ColumnElement[bool]:
 
 
 def request_backup(policy: BackupPolicy, instance: Instance, now: datetime) -> None:
+    backup_type = choose_type(policy, instance)
     try:
         with session.begin_nested():
             instance_backups.create(
                 instance,
                 actor=f"backup {'job' if policy.group_id else 'policy'} {policy.name}",
                 name=f"{policy.name} {now:%Y-%m-%d %H:%M}",
-                backup_type=choose_type(policy, instance),
+                backup_type=backup_type,
+                full_read_reason=CHAIN_LENGTH if backup_type == "full" else None,
                 backup_device=policy.backup_device,
                 policy_id=policy.id,
                 destination_id=policy.destination_id,

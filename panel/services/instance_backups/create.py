@@ -27,6 +27,10 @@ REPOSITORY_KEY_BYTES = 32
 REPOSITORY_KEY_PREFIX = "panel-backup-key-1:"
 """The beginning of an exported key, which tells its format."""
 
+REQUESTED, LOCATION_MODE, CHAIN_LENGTH = "requested", "backup_mode", "chain_length"
+"""Why a backup has the type `full`: somebody chose it, the location's `backup_mode` is full, or the policy's chain of
+incremental backups is as long as it may be."""
+
 CUSTOMER_IMAGE_PURPOSES = ("general", "user")
 """Purposes of images that customers use themselves; machines from others are appliances."""
 
@@ -43,9 +47,10 @@ def create(
     policy_id: str | None = None,
     destination_id: str | None = None,
     managed_group_id: str | None = None,
+    full_read_reason: str | None = None,
 ) -> tuple[InstanceBackup, Task]:
     """Create the backup's row and its task; return both. Without a destination the first enabled one of the node is
-    used."""
+    used, without a type that of the location. `full_read_reason` says why the type is `full`."""
     destination = get_new_backup_destination(instance, destination_id)
     backup = InstanceBackup(
         account_id=instance.account_id,
@@ -65,6 +70,7 @@ def create(
     )
     session.add(backup)
     session.flush()
+    default_reason = REQUESTED if backup_type else LOCATION_MODE
     task = jobs.enqueue(
         "backup_create",
         "instance",
@@ -72,7 +78,7 @@ def create(
         lock="storage",
         actor=actor,
         hypervisor_id=instance.hypervisor_id,
-        arguments={"backup_id": backup.id},
+        arguments={"backup_id": backup.id, "full_read_reason": full_read_reason or default_reason},
     )
     return backup, task
 
@@ -134,10 +140,11 @@ def generate_repository_key() -> str:
     return REPOSITORY_KEY_PREFIX + b64encode(os.urandom(REPOSITORY_KEY_BYTES)).decode()
 
 
-def find_previous(backup: InstanceBackup) -> tuple[InstanceBackup | None, str]:
-    """Return the backup from which this one can continue, or None and the reason why it reads everything."""
+def find_previous(backup: InstanceBackup, full_read_reason: str | None = None) -> tuple[InstanceBackup | None, str]:
+    """Return the backup from which this one can continue, or None and the reason why it reads everything; for the type
+    `full` the given one."""
     if backup.backup_type == "full":
-        return None, "requested"
+        return None, full_read_reason or REQUESTED
     query = select(InstanceBackup).where(
         *match_resource(backup),
         InstanceBackup.repository_id == backup.repository_id,
