@@ -8,7 +8,7 @@ from panel.models.alert_rules import AlertEvent, AlertRule, AlertState
 from panel.models.announcements import Announcement, AnnouncementDismissal
 from panel.models.audit import AuditEntry
 from panel.models.backup_copies import BackupCopy
-from panel.models.backup_destinations import BackupDestination, BackupRepository
+from panel.models.backup_destinations import BackupDestination, BackupDestinationSize, BackupRepository
 from panel.models.backup_files import BackupFileRequest, BackupFileSession
 from panel.models.backup_policies import BackupPolicy, BackupPolicyInstance
 from panel.models.backup_restore_tests import BackupRestoreTest

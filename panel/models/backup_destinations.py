@@ -1,7 +1,7 @@
 """Where backups are stored."""
 
 import json
-from datetime import datetime
+from datetime import date, datetime
 from typing import Any
 
 from sqlalchemy import JSON, BigInteger, Column, ForeignKey, Index, String, Table, text
@@ -75,6 +75,23 @@ class BackupDestination(TimestampMixin, Model):
     @property
     def hypervisor_ids(self) -> list[str]:
         return [hypervisor.id for hypervisor in self.hypervisors]
+
+
+class BackupDestinationSize(Model):
+    """What a destination had at the end of a day, for its growth. The row of the current day is updated."""
+
+    __tablename__ = "backup_destination_sizes"
+    is_audit_part = True
+    __table_args__ = {"sqlite_with_rowid": False}
+
+    destination_id: Mapped[str] = mapped_column(
+        String(36), ForeignKey("backup_destinations.id", ondelete="cascade"), primary_key=True
+    )
+    day: Mapped[date] = mapped_column(primary_key=True, index=True)
+    stored_bytes: Mapped[int] = mapped_column(BigInteger)
+    """Bytes that the backups and copies there have added."""
+    used_bytes: Mapped[int | None] = mapped_column(BigInteger)
+    """Bytes in use there, by whomever; None where the storage does not report it."""
 
 
 IS_NO_COPY = text("copy_of_id is null")

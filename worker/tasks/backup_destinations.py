@@ -8,7 +8,7 @@ from panel.core.db import lock_row, session
 from panel.core.errors import Invalid
 from panel.core.messages import message
 from panel.models import BackupDestination
-from panel.services import backup_destinations
+from panel.services import backup_destinations, backup_growth
 from worker.backups.rbs.errors import ServerFailed
 from worker.backups.rbs.tls import read_fingerprint
 from worker.engine.registry import periodic, task_handler
@@ -24,6 +24,13 @@ def check_all():
     """Check all destinations that are enabled."""
     for destination_id in session.scalars(select(BackupDestination.id).where(BackupDestination.enabled)).all():
         check(destination_id)
+
+
+@periodic(seconds=3600)
+def record_sizes():
+    """Record what the destinations have, for their growth."""
+    backup_growth.record_sizes()
+    session.commit()
 
 
 def check(destination_id):

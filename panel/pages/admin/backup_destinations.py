@@ -6,8 +6,10 @@ from panel.auth.browser_session import get_current_actor, require_page_permissio
 from panel.core.db import session
 from panel.pages.admin.destination_form import DestinationForm
 from panel.pages.admin.destination_kinds import DESTINATION_KINDS, get_kind
-from panel.services import backup_destinations, hypervisors
+from panel.services import backup_destinations, backup_growth, hypervisors
+from panel.web.area_charts import AreaChart
 from panel.web.audit_view import audit_label
+from panel.web.charts import build_sparkline
 from panel.web.htmx import build_action_response, flash_message, redirect_to, render
 from panel.web.page_registry import NavigationEntry, SearchResults
 from panel.web.paging import Page
@@ -36,6 +38,7 @@ SEARCH_RESULTS = (
 READ_PERMISSION, WRITE_PERMISSION = "admin:hypervisors:read", "admin:hypervisors:write"
 TYPED_FIELDS = ("name", "bandwidth_limit", "copy_to_id", "copy_retention_days")
 """Fields that keep their text when another kind is chosen."""
+BYTES_PER_MIB = 1024**2
 CHECK_STEP_LABELS = {
     "reachability": lazy_gettext("Reach the storage"),
     "authentication": lazy_gettext("Sign in"),
@@ -58,6 +61,8 @@ def index():
         "rows",
         page=page,
         contents=contents,
+        growth=backup_growth.map_growth(page, backup_growth.GROWTH_DAYS),
+        draw_growth=draw_growth,
         get_kind=get_kind,
         filtered=bool(search),
     )
@@ -119,8 +124,22 @@ def show(destination_id):
         "contents": backup_destinations.count_contents([destination.id])[destination.id],
         "kind": get_kind(destination.storage_type),
         "step_labels": CHECK_STEP_LABELS,
+        "growth": (growth := backup_growth.map_growth([destination]).get(destination.id)),
+        "growth_chart": build_growth_chart(growth) if growth and len(growth.sizes) > 1 else None,
     }
     return render("admin/backup_destinations/show.html", "live", destination=destination, **context)
+
+
+def build_growth_chart(growth):
+    sizes = [None if size is None else size / BYTES_PER_MIB for size in growth.sizes]
+    return AreaChart(_("Used space") if growth.is_used_space else _("Stored by backups"), "mib", [sizes])
+
+
+def draw_growth(growth, label):
+    """Return a small curve of the sizes."""
+    highest, last = max(filter(None, growth.sizes), default=1), len(growth.sizes) - 1
+    curve = [(day / last, size / highest) for day, size in enumerate(growth.sizes) if size is not None] if last else []
+    return build_sparkline(curve, label)
 
 
 @bp.get("/<destination_id>/edit")
