@@ -4,12 +4,15 @@ from flask import Blueprint, request, url_for
 
 from panel.auth.browser_session import get_current_actor, require_page_permission
 from panel.core.db import session
+from panel.core.errors import Invalid
 from panel.pages.admin.destination_form import DestinationForm
 from panel.pages.admin.destination_kinds import DESTINATION_KINDS, get_kind
-from panel.services import backup_destinations, backup_growth, hypervisors
+from panel.schemas.base import In, Text
+from panel.services import backup_destinations, backup_growth, hypervisors, lost_destinations
 from panel.web.area_charts import AreaChart
 from panel.web.audit_view import audit_label
 from panel.web.charts import build_sparkline
+from panel.web.forms import Form
 from panel.web.htmx import build_action_response, flash_message, redirect_to, render
 from panel.web.page_registry import NavigationEntry, SearchResults
 from panel.web.paging import Page
@@ -38,6 +41,14 @@ SEARCH_RESULTS = (
 READ_PERMISSION, WRITE_PERMISSION = "admin:hypervisors:read", "admin:hypervisors:write"
 TYPED_FIELDS = ("name", "bandwidth_limit", "copy_to_id", "copy_retention_days")
 """Fields that keep their text when another kind is chosen."""
+
+
+class ForgetForm(In):
+    """The destination's name as confirmation."""
+
+    typed = Text(required=True)
+
+
 BYTES_PER_MIB = 1024**2
 CHECK_STEP_LABELS = {
     "reachability": lazy_gettext("Reach the storage"),
@@ -200,3 +211,37 @@ def delete(destination_id):
     backup_destinations.delete(destination)
     flash_message(_("Destination %(name)s removed from the panel.", name=name))
     return redirect_to(url_for(".index"))
+
+
+@bp.get("/<destination_id>/forget")
+@require_page_permission(WRITE_PERMISSION)
+def confirm_forget(destination_id):
+    return forget_page(backup_destinations.get(destination_id), Form(ForgetForm))
+
+
+@bp.post("/<destination_id>/forget")
+@require_page_permission(WRITE_PERMISSION)
+@audit_label("Forget backup destination")
+def forget(destination_id):
+    """Forget a destination that is gone. Requires its name, because its backups are lost."""
+    destination, form = backup_destinations.get(destination_id), Form(ForgetForm)
+    name = destination.name
+
+    def confirm(typed):
+        if typed.strip() != name:
+            raise Invalid(_("Nothing was changed."), typed=_("The name does not match."))
+        return lost_destinations.forget(destination)
+
+    if form.submit(confirm):
+        flash_message(_("Destination %(name)s removed from the panel.", name=name))
+        return redirect_to(url_for(".index"))
+    return forget_page(backup_destinations.get(destination_id), form)
+
+
+def forget_page(destination, form):
+    context = {
+        "destination": destination,
+        "losses": lost_destinations.count_losses(destination),
+        "errors": lost_destinations.list_forget_errors(destination),
+    }
+    return render("admin/backup_destinations/forget.html", "form", status=form.status, form=form, **context)
