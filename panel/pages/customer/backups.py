@@ -17,6 +17,7 @@ from panel.core.errors import Invalid
 from panel.models import InstanceBackup
 from panel.pages.shared import followed_tasks
 from panel.pages.shared.area import get_instance, tab_url
+from panel.pages.shared.backup_timeline import build_timeline
 from panel.pages.shared.backups import build_rows_context
 from panel.pages.shared.instances.media import find_error_message
 from panel.schemas.base import In, Name, Text
@@ -102,9 +103,8 @@ def index():
     filters = parse_filters()
     order = SORTS.get(request.args.get("sort"), {})
     page = Page(instance_backups.listing(get_current_access(), **order, **filters), orders=ORDERS)
-    return render(
-        "customer/backups/index.html", "rows", page=page, filtered=bool(filters), **build_rows_context(page.rows)
-    )
+    context = build_rows_context(page.rows) | {"timeline": build_timeline(**filters)}
+    return render("customer/backups/index.html", "rows", page=page, filtered=bool(filters), **context)
 
 
 @bp.get("/delete")

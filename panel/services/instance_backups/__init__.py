@@ -28,6 +28,7 @@ from panel.services.instance_backups.read import (
     get_of_instance,
     listing,
     map_open_tasks,
+    select_timeline,
     set_protected,
 )
 from panel.services.instance_backups.snapshots import find_snapshot, map_snapshots, record_snapshot
@@ -59,5 +60,6 @@ __all__ = [
     "record_snapshot",
     "release_claim",
     "reset_chain",
+    "select_timeline",
     "set_protected",
 ]

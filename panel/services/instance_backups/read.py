@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any
 
 from sqlalchemy import ColumnElement, Select, UnaryExpression, exists, or_, select
-from sqlalchemy.orm import joinedload, selectinload
+from sqlalchemy.orm import joinedload, load_only, selectinload
 
 from panel.core import jobs
 from panel.core.db import on_commit, session
@@ -31,6 +31,21 @@ SORT_COLUMNS: dict[str, tuple[Any, ...]] = {
 """Ids sort by age. Backups without a time on a backup server are sorted by it, before or after the others."""
 
 
+TIMELINE_COLUMNS = (
+    "account_id",
+    "instance_id",
+    "volume_id",
+    "name",
+    "recorded_name",
+    "created_at",
+    "status",
+    "backup_type",
+    "protected",
+    "damaged",
+    "delete_claimed_at",
+)
+
+
 def select_of_instances(account: Access | Account | None) -> Select[InstanceBackup]:
     return select_backups(account).where(InstanceBackup.volume_id.is_(None))
 
@@ -47,8 +62,13 @@ def select_backups(account: Access | Account | None) -> Select[InstanceBackup]:
     )
     if account is None:
         return query.options(joinedload(InstanceBackup.account))
+    return query.where(*match_visible(account))
+
+
+def match_visible(account: Access | Account) -> tuple[ColumnElement[bool], ...]:
+    """Match the backups that customers see of the account."""
     is_present = InstanceBackup.missing_confirmed_at.is_(None) | match_copied()
-    return query.where(account.visible_rows(InstanceBackup), InstanceBackup.is_appliance.is_(False), is_present)
+    return account.visible_rows(InstanceBackup), InstanceBackup.is_appliance.is_(False), is_present
 
 
 def match_copied() -> ColumnElement[bool]:
@@ -69,6 +89,18 @@ def listing(
     query = select_backups(account) if with_volumes else select_of_instances(account)
     conditions = [CONDITIONS[name](value) for name, value in filters.items()]
     return query.where(*conditions).order_by(*build_order(sort, dir))
+
+
+def select_timeline(account: Access | Account, **filters: Any) -> Select[InstanceBackup]:
+    """Select what a timeline shows of an account's backups of instances, newest first."""
+    columns = [getattr(InstanceBackup, name) for name in TIMELINE_COLUMNS]
+    instance_columns = Instance.display_name, Instance.group_id, Instance.hypervisor_id
+    query = select(InstanceBackup).options(
+        load_only(*columns), joinedload(InstanceBackup.instance).load_only(*instance_columns)
+    )
+    conditions = [CONDITIONS[name](value) for name, value in filters.items()]
+    query = query.where(*match_visible(account), InstanceBackup.volume_id.is_(None), *conditions)
+    return query.order_by(InstanceBackup.id.desc())
 
 
 def build_order(sort: str, direction: str) -> list[UnaryExpression[Any]]:

@@ -2,6 +2,7 @@
 
 from panel.core.db import session
 from panel.pages.shared.area import has_permission, permission_error, scope_account
+from panel.pages.shared.backup_timeline import build_timeline
 from panel.pages.shared.backups import build_rows_context
 from panel.pages.shared.instances.media import find_error_message
 from panel.schemas.instance_backups import InstanceBackupIn
@@ -19,6 +20,7 @@ def build_context(instance):
     offered = [] if policy or not may_view else session.scalars(backup_policies.listing(scope_account())).all()
     return {
         "page": page,
+        "timeline": build_timeline(instance_id=instance.id) if scope_account() else None,
         "form": Form(InstanceBackupIn),
         "backup_error": permission_error("instances.backups") or error,
         "policy": policy,
