@@ -41,10 +41,10 @@ def record_sizes() -> None:
     destinations = session.scalars(select(BackupDestination).where(BackupDestination.purpose == INSTANCE_BACKUPS)).all()
     contents = backup_destinations.count_contents(row.id for row in destinations)
     for row in destinations:
-        size = BackupDestinationSize(
-            destination_id=row.id, day=today, stored_bytes=contents[row.id].size, used_bytes=get_used(row)
-        )
-        session.merge(size)
+        values = {"destination_id": row.id, "day": today, "stored_bytes": contents[row.id].size}
+        if row.status == "available":  # otherwise an earlier size of the day stays
+            values["used_bytes"] = get_used(row)
+        session.merge(BackupDestinationSize(**values))
     oldest = today - timedelta(days=RETENTION_DAYS)
     session.execute(delete(BackupDestinationSize).where(BackupDestinationSize.day < oldest))
 
@@ -73,6 +73,8 @@ def compute_growth(
 ) -> DestinationGrowth:
     used = get_used(destination)
     is_used_space = used is not None
+    if destination.status != "available":  # its capacity is not known now
+        is_used_space = any(of_all is not None for _, _, of_all in rows)
     sizes = {day: of_all if is_used_space else stored for day, stored, of_all in rows}
     recent = [(day, size) for day, size in sizes.items() if size is not None and (today - day).days < GROWTH_DAYS]
     daily = compute_daily_growth(recent) if len(recent) >= MIN_HISTORY_DAYS else None
