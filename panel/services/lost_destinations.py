@@ -10,11 +10,10 @@ from sqlalchemy import delete as delete_rows
 from sqlalchemy.exc import IntegrityError
 
 from panel.core import clock
-from panel.core.db import session
+from panel.core.db import lock_row, session
 from panel.core.errors import Conflict
 from panel.core.messages import message
 from panel.models import BackupCopy, BackupDestination, BackupPolicy, BackupRepository, InstanceBackup
-from panel.services.backup_destinations import IN_USE_MESSAGE
 
 log = structlog.get_logger()
 
@@ -84,16 +83,16 @@ def list_forget_errors(destination: BackupDestination) -> list[str]:
     if destination.status == "available":
         errors.append(message("The destination is available. Delete its backups and copies instead."))
     elif destination.status != "unavailable" or is_check_old(destination):
-        errors.append(message("The last check is too long ago. Test it first."))
+        errors.append(message("Test the destination first. The last test must be less than an hour old."))
     if destination.enabled:
-        errors.append(message("New backups would be stored there. Disable it first."))
+        errors.append(message("Disable the destination first, so that no new backups are stored there."))
     policies = select(BackupPolicy.name).where(BackupPolicy.destination_id == destination.id)
     if names := session.scalars(policies.order_by(BackupPolicy.name)).all():
-        sentence = message("Policies, plans or jobs store their backups there. Change them first: {names}.")
+        sentence = message("Backup plans or jobs store their backups there. Change them first: {names}.")
         errors.append(sentence.format(names=", ".join(names)))
     sources = select(BackupDestination.name).where(BackupDestination.copy_to_id == destination.id)
     if names := session.scalars(sources.order_by(BackupDestination.name)).all():
-        sentence = message("Backups of other destinations are copied there. Change these first: {names}.")
+        sentence = message("Other destinations copy their backups there. Change them first: {names}.")
         errors.append(sentence.format(names=", ".join(names)))
     return errors
 
@@ -103,7 +102,9 @@ def is_check_old(destination: BackupDestination) -> bool:
 
 
 def forget(destination: BackupDestination) -> DestinationLosses:
-    """Delete the destination with its backups, copies and keys. Return what was lost."""
+    """Delete the destination with its backups, copies and keys. Return what was lost. No check can find it available
+    in the meantime, because its row is locked."""
+    lock_row(BackupDestination, destination.id)
     if errors := list_forget_errors(destination):
         raise Conflict(errors[0], reason="destination_in_use")
     losses, destination_id, name = count_losses(destination), destination.id, destination.name
@@ -113,7 +114,8 @@ def forget(destination: BackupDestination) -> DestinationLosses:
             delete_contents(destination_id)
             session.delete(destination)
     except IntegrityError:  # a backup was requested in the meantime
-        raise Conflict(IN_USE_MESSAGE, reason="destination_in_use") from None
+        sentence = message("The destination was used in the meantime. Try again.")
+        raise Conflict(sentence, reason="destination_in_use") from None
     log.warning("backup_destination_forgotten", destination=name, **losses._asdict())
     return losses
 

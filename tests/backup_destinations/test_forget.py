@@ -95,9 +95,9 @@ def test_backups_with_a_copy_are_recovered(gone, second, add_row):
     ("values", "text"),
     [
         ({"status": "available"}, "The destination is available."),
-        ({"status": "unknown"}, "Test it first."),
-        ({"checked_at": clock.now() - timedelta(days=9)}, "Test it first."),
-        ({"enabled": True}, "Disable it first."),
+        ({"status": "unknown"}, "Test the destination first."),
+        ({"checked_at": clock.now() - timedelta(days=9)}, "Test the destination first."),
+        ({"enabled": True}, "Disable the destination first, so that"),
     ],
 )
 def test_destination_that_may_be_there_is_refused(browser, gone, add_row, values, text):
@@ -116,7 +116,7 @@ def test_users_of_a_destination_are_named(browser, gone, second):
     session.commit()
     page = browser.get(path_of(gone)).text
     assert "Change them first: Nightly plan." in page
-    assert "Change these first: second." in page
+    assert "Change them first: second." in page
     assert browser.post(path_of(gone), data={"typed": "backups-1"}).status_code == 409
     assert session.query(BackupPolicy).one().destination_id == gone.id
 

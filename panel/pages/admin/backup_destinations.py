@@ -11,7 +11,6 @@ from panel.schemas.base import In, Text
 from panel.services import backup_destinations, backup_growth, hypervisors, lost_destinations
 from panel.web.area_charts import AreaChart
 from panel.web.audit_view import audit_label
-from panel.web.charts import build_sparkline
 from panel.web.forms import Form
 from panel.web.htmx import build_action_response, flash_message, redirect_to, render
 from panel.web.page_registry import NavigationEntry, SearchResults
@@ -44,7 +43,7 @@ TYPED_FIELDS = ("name", "bandwidth_limit", "copy_to_id", "copy_retention_days")
 
 
 class ForgetForm(In):
-    """The destination's name as confirmation."""
+    """The name of the destination, as confirmation."""
 
     typed = Text(required=True)
 
@@ -73,7 +72,6 @@ def index():
         page=page,
         contents=contents,
         growth=backup_growth.map_growth(page, backup_growth.GROWTH_DAYS),
-        draw_growth=draw_growth,
         get_kind=get_kind,
         filtered=bool(search),
     )
@@ -146,13 +144,6 @@ def build_growth_chart(growth):
     return AreaChart(_("Used space") if growth.is_used_space else _("Stored by backups"), "mib", [sizes])
 
 
-def draw_growth(growth, label):
-    """Return a small curve of the sizes."""
-    highest, last = max(filter(None, growth.sizes), default=1), len(growth.sizes) - 1
-    curve = [(day / last, size / highest) for day, size in enumerate(growth.sizes) if size is not None] if last else []
-    return build_sparkline(curve, label)
-
-
 @bp.get("/<destination_id>/edit")
 @require_page_permission(WRITE_PERMISSION)
 def edit(destination_id):
@@ -216,7 +207,7 @@ def delete(destination_id):
 @bp.get("/<destination_id>/forget")
 @require_page_permission(WRITE_PERMISSION)
 def confirm_forget(destination_id):
-    return forget_page(backup_destinations.get(destination_id), Form(ForgetForm))
+    return render_forget_page(backup_destinations.get(destination_id), Form(ForgetForm))
 
 
 @bp.post("/<destination_id>/forget")
@@ -235,10 +226,10 @@ def forget(destination_id):
     if form.submit(confirm):
         flash_message(_("Destination %(name)s removed from the panel.", name=name))
         return redirect_to(url_for(".index"))
-    return forget_page(backup_destinations.get(destination_id), form)
+    return render_forget_page(backup_destinations.get(destination_id), form)
 
 
-def forget_page(destination, form):
+def render_forget_page(destination, form):
     context = {
         "destination": destination,
         "losses": lost_destinations.count_losses(destination),
