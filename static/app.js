@@ -66,9 +66,10 @@ document.addEventListener("htmx:before:swap", (event) => {
 });
 
 // What somebody has unfolded stays so when a poll brings it folded.
-document.addEventListener("htmx:before:morph:attr", (event) => {
-  const { attrName, newValue } = event.detail;
-  if (attrName === "open" && newValue === null && event.target.matches("details[data-keep-open]")) event.preventDefault();
+document.addEventListener("htmx:before:swap", (event) => {
+  for (const { fragment } of event.detail.tasks) {
+    for (const details of fragment.querySelectorAll("details[data-keep-open]")) details.open ||= Boolean(document.getElementById(details.id)?.open);
+  }
 });
 
 // A form that is shown again moves the focus to its first wrong field. Browsers warn of `autofocus` in swapped content.

@@ -49,8 +49,11 @@ def test_backup_is_made_restored_and_scheduled(page, running_installation, desti
     page.get_by_role("button", name="Back up now").click()
     row = page.get_by_role("row", name=re.compile("before the upgrade"))
     expect(row).to_be_visible()
+    timeline = page.get_by_role("region", name="Timeline")
+    timeline.locator("summary").press("Enter")
     page.evaluate("window.isSamePage = true")
     expect(row).to_contain_text("Complete")
+    expect(timeline.get_by_role("listitem")).to_contain_text("Full")  # polls leave the list open
     expect(row).to_contain_text("Consistent")
     assert page.evaluate("window.isSamePage"), "the page was not reloaded"
     screenshot("tab")

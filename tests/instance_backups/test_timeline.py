@@ -9,7 +9,7 @@ import pytest
 from panel.core import clock
 from panel.core.db import session
 from panel.models import InstanceBackup
-from panel.pages.shared.backup_timeline import MAX_LANES, TimelineLane, TimelinePoint, place
+from panel.pages.shared.backup_timeline import MAX_LANES, TimelineLane, TimelinePoint, place_points
 from panel.schemas.backup_policies import DEFAULTS
 from panel.services import backup_policies
 from tests.support.cast import UNKNOWN_ID
@@ -35,7 +35,8 @@ def test_positions_are_in_order_and_even_in_the_last_weeks():
     now = clock.now()
     ages = (0, 1, 2, 30, 365)
     points = [TimelinePoint(InstanceBackup(created_at=now - timedelta(days=age)), "full") for age in ages]
-    timeline = place([TimelineLane("a", points, now + timedelta(days=1))], now, is_shortened=False)
+    timeline = place_points([TimelineLane("a", points, now + timedelta(days=1))], now, is_shortened=False)
+    assert timeline.is_compressed
     positions = [timeline.lanes[0].next_position, *(point.position for point in points)]
     assert positions == sorted(positions, reverse=True)
     assert (positions[0], positions[-1]) == (97, 3)
@@ -64,6 +65,9 @@ def test_tab_shows_kinds_protection_and_next_backup(load, add_row, machine, cast
     assert [text.rpartition(", ")[2] for text in texts[1:]] == ["Damaged", "Failed", "Incremental", "protected"]
     titles = [" ".join(title.text_content().split()) for title in timeline.xpath(".//svg/svg/title")]
     assert sorted(titles) == sorted(texts), "the drawing says the same"
+    order = [title.split(",")[0] for title in titles]
+    assert order == ["b", "a", "c", "d", "Next backup"], "nothing covers protected and unusable ones"
+    assert "closer together" not in timeline.text_content(), "the oldest is 3 days old"
     assert len(timeline.xpath(".//*[@class='timeline-ring']")) == 2, "the point and the legend"
     assert not timeline.xpath(".//*[@style]")
 
@@ -77,7 +81,7 @@ def test_list_has_a_row_for_each_instance_and_follows_filters(load, add_row, mac
     assert len(timeline.xpath(".//ol")) == MAX_LANES
     assert list_texts(timeline)[0].startswith("newest, ")
     assert "foreign" not in timeline.text_content()
-    assert "newest backups only" in timeline.text_content()
+    assert "Only the newest backups" in timeline.text_content()
     filtered = load("/backups?backup_type=incremental", headers=PARTIAL_HEADERS)
     assert [text.split(",")[0] for text in list_texts(filtered)] == ["newest"]
-    assert "newest backups only" not in filtered.text_content()
+    assert "Only the newest backups" not in filtered.text_content()

@@ -10,6 +10,8 @@ ADDRESS_USES = {
 FULL_READ_REASONS = {
     "first_backup": lazy_gettext("The first backup"),
     "requested": lazy_gettext("Requested"),
+    "backup_mode": lazy_gettext("The location's mode is full"),
+    "chain_length": lazy_gettext("The policy's limit of incremental backups was reached"),
     "chain_reset": lazy_gettext("The chain was reset"),
     "no_checkpoint": lazy_gettext("The hypervisor does not know the last backup"),
     "broken_bitmap": lazy_gettext("The record of changes was damaged"),

@@ -9,6 +9,7 @@ from panel.core import clock
 from panel.core.db import session
 from panel.models import InstanceBackup
 from panel.pages.shared.area import has_permission, scope_account
+from panel.schemas.instance_backups import BACKUP_TYPES
 from panel.services import backup_policies, instance_backups
 
 MAX_POINTS = 120
@@ -29,6 +30,11 @@ class TimelinePoint:
     position: float = 0.0
     """Percent of the width."""
 
+    @property
+    def is_usable(self) -> bool:
+        """Whether it can be restored."""
+        return self.kind in BACKUP_TYPES
+
 
 @dataclass
 class TimelineLane:
@@ -39,6 +45,11 @@ class TimelineLane:
     next_run_at: datetime | None = None
     next_position: float | None = None
 
+    @property
+    def drawn_points(self) -> list[TimelinePoint]:
+        """The points in the order in which they are drawn: nothing may cover those that stand out."""
+        return sorted(reversed(self.points), key=lambda point: (not point.is_usable, point.backup.protected))
+
 
 @dataclass
 class Timeline:
@@ -46,6 +57,8 @@ class Timeline:
     ticks: list[tuple[datetime, float]]
     """Moments with a label, and their positions. The first is now, the second the beginning if there is room."""
     now_position: float
+    is_compressed: bool
+    """Whether old times are shown closer together than new ones, by so much that it is seen."""
     is_shortened: bool
     """Whether there are more backups than it shows."""
 
@@ -75,7 +88,7 @@ def build_timeline(**filters: Any) -> Timeline | None:
     shown = list(lanes.values())[:MAX_LANES]
     add_next_runs(shown)
     is_shortened = len(backups) > MAX_POINTS or len(lanes) > MAX_LANES
-    return place(shown, clock.now(), is_shortened=is_shortened)
+    return place_points(shown, clock.now(), is_shortened=is_shortened)
 
 
 def get_kind(backup: InstanceBackup) -> str:
@@ -101,14 +114,14 @@ def add_next_runs(lanes: list[TimelineLane]) -> None:
         lane.next_run_at = min((run for run in runs if run), default=None)
 
 
-def place(lanes: list[TimelineLane], now: datetime, *, is_shortened: bool) -> Timeline:
+def place_points(lanes: list[TimelineLane], now: datetime, *, is_shortened: bool) -> Timeline:
     """Compute the positions of everything between the oldest backup and the last of the next ones."""
     first = min(now - MIN_SPAN, *(point.backup.created_at for lane in lanes for point in lane.points))
     last = max(now, *(lane.next_run_at or now for lane in lanes))
-    begin, end = scale(first - now), scale(last - now)
+    begin, end = scale_distance(first - now), scale_distance(last - now)
 
     def find_position(moment: datetime) -> float:
-        share = (scale(moment - now) - begin) / (end - begin)
+        share = (scale_distance(moment - now) - begin) / (end - begin)
         return round(MARGIN_PERCENT + share * (100 - 2 * MARGIN_PERCENT), 2)
 
     for lane in lanes:
@@ -120,10 +133,10 @@ def place(lanes: list[TimelineLane], now: datetime, *, is_shortened: bool) -> Ti
         position = find_position(moment)
         if moment >= first and all(abs(position - other) >= MIN_TICK_DISTANCE_PERCENT for _, other in ticks):
             ticks.append((moment, position))
-    return Timeline(lanes, ticks, find_position(now), is_shortened)
+    return Timeline(lanes, ticks, find_position(now), first < now - EVEN_TIME, is_shortened)
 
 
-def scale(distance: timedelta) -> float:
+def scale_distance(distance: timedelta) -> float:
     """Return the distance from now on the axis. Old backups are few, so their part of it is shorter."""
     length = log1p(abs(distance) / EVEN_TIME)
     return -length if distance < timedelta() else length
