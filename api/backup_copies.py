@@ -52,8 +52,8 @@ def retry(copy_id):
 def recover(copy_id):
     """Recover a deleted backup from its copy.
 
-    The backup appears again, with its former id, and is read from the second destination. Restore it as any other. When
-    it is deleted again, the copy stays. Returns 409 `backup_exists` or `copy_not_complete`.
+    The backup appears again, with its former id, and is read from the second destination. Restore it like any other.
+    When it is deleted again, the copy stays. Returns 409 `backup_exists` or `copy_not_complete`.
     """
     backup = backup_copies.recover(backup_copies.get(copy_id))
     kit.set_message("Backup recovered.")

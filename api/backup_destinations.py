@@ -111,7 +111,7 @@ def update(body, destination_id):
 def delete(destination_id):
     """Remove a backup destination from the panel.
 
-    Nothing in its storage is deleted. Its keys are, so that what is left there cannot be read any more. Returns 409
+    Nothing in its storage is deleted. Its keys are, so what is left there can no longer be read. Returns 409
     `destination_in_use` while backups are stored there.
     """
     backup_destinations.delete(backup_destinations.get(destination_id))

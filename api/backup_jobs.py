@@ -119,7 +119,7 @@ def update_plan(body, plan_id):
 def delete_plan(plan_id):
     """Delete a backup plan.
 
-    Instances are detached, and locations do not use it any more; backups stay. Returns 409 `plan_in_use` while jobs
+    Instances are detached, and locations no longer use it; backups stay. Returns 409 `plan_in_use` while jobs
     follow it.
     """
     backup_policies.delete(backup_policies.get_plan(plan_id))

@@ -104,7 +104,7 @@ def update(body, policy_id):
 def delete(policy_id):
     """Delete a backup policy.
 
-    Its instances are detached. Backups that it requested stay.
+    Its instances are detached. Its backups stay.
     """
     backup_policies.delete(get_own_policy(policy_id))
     return {"message": "Backup policy deleted."}
@@ -213,7 +213,7 @@ def admin_update(body, policy_id):
 def admin_delete(policy_id):
     """Delete a backup policy.
 
-    Its instances are detached, and locations do not use it any more. Backups that it requested stay.
+    Its instances are detached, and locations no longer use it. Its backups stay.
     """
     backup_policies.delete(backup_policies.get(policy_id))
     kit.set_message("Backup policy deleted.")
@@ -224,7 +224,7 @@ def admin_delete(policy_id):
 def admin_attach(body, policy_id):
     """Attach an instance to a backup policy.
 
-    Policies of the platform take instances of any account. Returns 409 `already_attached` if the instance has another
+    Policies of the platform accept instances of any account. Returns 409 `already_attached` if the instance has another
     policy, and 422 under `instance_id` if the policy belongs to another account.
     """
     backup_policies.attach(backup_policies.get(policy_id), get_instance(body["instance_id"]))

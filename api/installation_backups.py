@@ -149,7 +149,7 @@ def delete_run(run_id):
 def trigger_run(body):
     """Back up the installation now.
 
-    A worker makes the backup; poll the run. Returns 409 `backup_running` while another one runs, `passphrase_missing`
+    A worker creates the backup; poll the run. Returns 409 `backup_running` while another one runs, `passphrase_missing`
     before a passphrase was set, and `destination_disabled`.
     """
     kit.set_message("Backup requested.")

@@ -72,10 +72,11 @@ def listing(query, instance_id):
 def create(body, instance_id):
     """Back up an instance.
 
-    A running guest continues. Its file systems are frozen for a moment through the guest agent; without an agent the
-    backup has the state after a power failure. Changes since the last backup are read, or everything if the hypervisor
-    does not know them. Every backup can be restored and deleted alone. Returns 409 `not_deployed`, `task_running`,
-    `already_active` (a live-snapshot session) or `no_backup_destination`, and 503 `backup_storage_unavailable`.
+    A running guest keeps running. Its file systems are frozen for a moment through the guest agent; without an agent
+    the backup has the state after a power failure. Changes since the last backup are read, or everything if the
+    hypervisor does not know them. Every backup can be restored and deleted on its own. Returns 409 `not_deployed`,
+    `task_running`, `already_active` (a live-snapshot session) or `no_backup_destination`, and 503
+    `backup_storage_unavailable`.
     """
     instance = get_own_instance(instance_id, even_suspended=True)
     instance_backups.create(instance, actor=kit.get_current_actor(), **body)
@@ -103,8 +104,8 @@ def show(instance_id, backup_id):
 def protect(body, instance_id, backup_id):
     """Protect a backup from deletion, or end the protection.
 
-    Retention also leaves protected backups. The present value changes nothing. Returns 404 `backup_not_found` for a
-    backup of another instance, and 409 `backup_being_deleted`.
+    Retention does not delete protected backups either. Sending the current value changes nothing. Returns 404
+    `backup_not_found` for a backup of another instance, and 409 `backup_being_deleted`.
     """
     backup = instance_backups.set_protected(get_own_backup(instance_id, backup_id), **body)
     return {"message": "Backup protected." if backup.protected else "Protection removed.", "backup": backup}
@@ -165,10 +166,11 @@ def admin_listing(query, instance_id):
 def admin_create(body, instance_id):
     """Back up an instance of a user.
 
-    A running guest continues. Its file systems are frozen for a moment through the guest agent; without an agent the
-    backup has the state after a power failure. Changes since the last backup are read, or everything if the hypervisor
-    does not know them. Every backup can be restored and deleted alone. Returns 409 `not_deployed`, `task_running`,
-    `already_active` (a live-snapshot session) or `no_backup_destination`, and 503 `backup_storage_unavailable`.
+    A running guest keeps running. Its file systems are frozen for a moment through the guest agent; without an agent
+    the backup has the state after a power failure. Changes since the last backup are read, or everything if the
+    hypervisor does not know them. Every backup can be restored and deleted on its own. Returns 409 `not_deployed`,
+    `task_running`, `already_active` (a live-snapshot session) or `no_backup_destination`, and 503
+    `backup_storage_unavailable`.
     """
     instance_backups.create(instances.get(instance_id), actor=kit.get_current_actor(), **body)
     kit.set_message("Backup requested.")
@@ -194,8 +196,8 @@ def admin_show(instance_id, backup_id):
 def admin_protect(body, instance_id, backup_id):
     """Protect a backup from deletion, or end the protection.
 
-    Retention also leaves protected backups. The present value changes nothing. Returns 404 `backup_not_found` for a
-    backup of another instance, and 409 `backup_being_deleted`.
+    Retention does not delete protected backups either. Sending the current value changes nothing. Returns 404
+    `backup_not_found` for a backup of another instance, and 409 `backup_being_deleted`.
     """
     backup = instance_backups.set_protected(get_backup(instance_id, backup_id), **body)
     kit.set_message("Backup protected." if backup.protected else "Protection removed.")
@@ -229,11 +231,11 @@ def admin_delete(instance_id, backup_id):
 )
 @audit_label("Reset backup chain")
 def reset_chain(body, instance_id):
-    """Let the next backup of an instance read everything.
+    """Make the next backup of an instance read everything.
 
-    Use it when increments are not trusted. With `disk_id` only that disk is read completely. Returns 422 `unknown_disk`
-    for a disk of another instance, 409 `hypervisor_refused`, and 503 `hypervisor_unreachable`; nothing was changed
-    then.
+    Use it if you do not trust the increments. With `disk_id` only that disk is read completely. Returns 422
+    `unknown_disk` for a disk of another instance, 409 `hypervisor_refused`, and 503 `hypervisor_unreachable`; nothing
+    was changed then.
     """
     backup_chain_reset.run(instances.get(instance_id), actor=kit.get_current_actor(), **body)
     kit.set_message(

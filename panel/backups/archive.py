@@ -80,7 +80,7 @@ class Reader(io.RawIOBase):
         self.file, self.number, self.ready, self.is_ended = file, 0, b"", False
         magic, line = file.readline(MAX_HEADER_BYTES), file.readline(MAX_HEADER_BYTES)
         if magic != ARCHIVE_MAGIC:
-            raise Problem("This is no backup of the panel.")
+            raise Problem("This is not a backup of the panel.")
         try:
             header = json.loads(line)
             self.cipher, self.size = AESGCM(derive_key(passphrase, header)), CHUNK_BYTES + TAG_BYTES

@@ -8,7 +8,7 @@ from panel.schemas.instance_backups import COPY_STATUSES, EXAMPLE_ID, EXAMPLE_TI
 
 class BackupCopyOut(BackupCopyStateOut):
     id = fields.String(**describe("Copy id.", EXAMPLE_ID))
-    backup_id = fields.String(**describe("The backup, which may be deleted.", EXAMPLE_ID))
+    backup_id = fields.String(**describe("The backup, which may have been deleted.", EXAMPLE_ID))
     backup_name = fields.String(**describe("Name of the backup.", "nightly"))
     backup_at = Time(**describe("When the backup was requested.", EXAMPLE_TIME))
     backup_deleted = fields.Boolean(**describe("Whether the copy is all that is left of the backup.", False))

@@ -68,7 +68,7 @@ class DestinationConfig(In):
     path = Text(
         rules=[FOLDER_RULE],
         **describe(
-            "`local`: directory that every worker reaches under this path. It is created if necessary.", "/srv/backups"
+            "`local`: directory that every worker can reach at this path. It is created if necessary.", "/srv/backups"
         ),
     )
     endpoint = Text(
@@ -78,24 +78,25 @@ class DestinationConfig(In):
     path_prefix = Text(
         rules=[PREFIX_RULE],
         **describe(
-            "`s3`, `rclone`: folder in the bucket or remote, without slashes at its ends. Empty: all of it.", "backups"
+            "`s3`, `rclone`: folder in the bucket or remote, without slashes at its ends. Empty: its root.",
+            "backups",
         ),
     )
     region = Text(maximum=64, rules=[REGION_RULE], **describe("`s3`: region. Default `us-east-1`.", "eu-central-1"))
     path_style = Bool(
         **describe(
-            "`s3`: whether the bucket's name is in the path of its URLs, and not in the host name. Default true.", True
+            "`s3`: whether the name of the bucket is part of the path instead of the host name. Default true.", True
         )
     )
     access_key = Text(rules=[KEY_RULE], **describe("`s3`: id of the access key.", "BACKUPS7EXAMPLE"))
     remote = Text(
         maximum=64,
         rules=[REMOTE_RULE],
-        **describe("`rclone`: name of a remote in the configuration of rclone, which every worker has.", "offsite"),
+        **describe("`rclone`: name of a remote in the rclone configuration, which every worker must have.", "offsite"),
     )
     secret_key = Text(
         **describe(
-            "`s3`: secret of the access key, required with a new `access_key`. Blank: the present one.",
+            "`s3`: secret of the access key, required with a new `access_key`. Blank: keep the current one.",
             "wJalrXUtnFEMI7EXAMPLEKEY",
         )
     )
@@ -114,7 +115,7 @@ class DestinationConfig(In):
     )
     token_secret = Text(
         **describe(
-            "`rbs`: secret of the API token, required with a new `auth_id`. Blank: the present one.",
+            "`rbs`: secret of the API token, required with a new `auth_id`. Blank: keep the current one.",
             "0199c0a8-7d3e-7c4e-9d3c-0d2f8a5b6c7d",
         )
     )
@@ -179,7 +180,7 @@ def build_fields(*, required):
         "hypervisor_ids": fields.List(
             Text(maximum=36),
             validate=validate.Length(max=1000),
-            **describe("Hypervisors whose backups go there. Empty: all hypervisors.", [EXAMPLE_ID]),
+            **describe("Hypervisors whose backups are stored there. Empty: all hypervisors.", [EXAMPLE_ID]),
         ),
     }
 
@@ -202,9 +203,12 @@ class BackupDestinationOut(Out):
     copy_retention_days = fields.Integer(**describe("Days for which these copies cannot be deleted.", 30))
     all_hypervisors = fields.Boolean(**describe("Whether it is for backups of all hypervisors.", False))
     hypervisor_ids = fields.List(
-        fields.String(), **describe("The hypervisors whose backups go there, unless it is for all.", [EXAMPLE_ID])
+        fields.String(),
+        **describe("The hypervisors whose backups are stored there, unless it is for all.", [EXAMPLE_ID]),
     )
-    status = fields.String(validate=validate.OneOf(DESTINATION_STATUSES), **describe("Last result.", "available"))
+    status = fields.String(
+        validate=validate.OneOf(DESTINATION_STATUSES), **describe("Result of the last check.", "available")
+    )
     status_detail = fields.String(allow_none=True, **describe("Why it is unavailable.", None))
     checked_at = Time(allow_none=True, **describe("When a worker last checked it.", "2026-01-02T03:04:05.678Z"))
     capacity = fields.Integer(

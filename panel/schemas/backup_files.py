@@ -15,7 +15,7 @@ class BackupFilesQuery(Schema):
     filepath = Text(
         maximum=MAX_PATH_CHARACTERS,
         load_default="/",
-        **describe("A folder; `/` has the file systems of the disks.", "/disk-1-partition-1/etc"),
+        **describe("A folder; `/` lists the file systems of the disks.", "/disk-1-partition-1/etc"),
     )
     after = Text(maximum=MAX_PATH_CHARACTERS, load_default="", **describe("`next` of the previous answer.", "hostname"))
 
@@ -46,7 +46,7 @@ class BackupFileSessionOut(Out):
     volumes = fields.List(
         fields.Nested(BackupVolumeOut), attribute="volume_facts", **describe("The file systems of the disks.")
     )
-    expires_at = Time(**describe("When it ends, unless it is used before.", EXAMPLE_TIME))
+    expires_at = Time(**describe("When it ends unless it is used again.", EXAMPLE_TIME))
     ends_at = Time(**describe("When it ends in any case.", EXAMPLE_TIME))
 
 
@@ -59,6 +59,6 @@ class BackupFileOut(Out):
         validate=validate.OneOf(("folder", "file", "link", "other", "damaged")),
         **describe("What it is. `other`: a device, pipe or socket.", "file"),
     )
-    size = fields.Integer(allow_none=True, **describe("Bytes of a file.", 158))
+    size = fields.Integer(allow_none=True, **describe("Size of a file in bytes.", 158))
     modified_at = fields.Integer(allow_none=True, **describe("Last change, in seconds since 1970.", 1767323045))
     target = fields.String(allow_none=True, **describe("Where a symbolic link leads. It is not followed.", None))

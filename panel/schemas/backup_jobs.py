@@ -34,12 +34,12 @@ def build_job_fields(*, is_new):
         return {"load_default": value} if is_new else {}
 
     return {
-        "name": Name(**describe("Name. Without one, the name of the group.", "nightly")),
+        "name": Name(**describe("Name. Defaults to the name of the group.", "nightly")),
         "plan_id": Text(
             maximum=36,
             allow_none=True,
             **describe(
-                "The backup plan whose schedule, retention and destination the job has, also after the plan changes.",
+                "The backup plan whose schedule, retention and destination the job uses, even after the plan changes.",
                 EXAMPLE_ID,
             ),
         ),
@@ -58,7 +58,7 @@ def build_job_fields(*, is_new):
         "keep": fields.Nested(
             KeepIn,
             **describe(
-                "Which backups are retained: all that one of the rules selects. Rules that are not named are off. "
+                "Which backups are retained: every backup that a rule selects. Omitted rules are off. "
                 "Required for a new job without a plan.",
                 {"keep_daily": 7, "keep_weekly": 4},
             ),
@@ -74,7 +74,11 @@ def build_job_fields(*, is_new):
             validate=validate.OneOf(BACKUP_DEVICES), **describe("`primary`: the first disk. `all`: all disks.", "all")
         ),
         "max_incremental_chain": Int(
-            0, 30, **describe("After so many incremental backups everything is read; 0: each time.", 7)
+            0,
+            30,
+            **describe(
+                "Number of incremental backups after which the next one reads everything; 0: every backup does.", 7
+            ),
         ),
         "enabled": Bool(**default(True), **describe("Whether it runs.", True)),
         "comment": Text(**default(""), **describe("A note for operators.", "agreed with support")),
@@ -100,7 +104,7 @@ class BackupJobOut(Out):
     name = fields.String(**describe("Name.", "nightly"))
     plan_id = fields.String(allow_none=True, **describe("The backup plan that it follows, or null.", EXAMPLE_ID))
     plan_name = fields.String(allow_none=True, **describe("Name of the plan.", "gold"))
-    target_type = fields.String(validate=validate.OneOf(TARGET_TYPES), **describe("Which instances.", "all"))
+    target_type = fields.String(validate=validate.OneOf(TARGET_TYPES), **describe("Which instances it covers.", "all"))
     target_value = fields.String(
         attribute="hypervisor_id", allow_none=True, **describe("The hypervisor's id, for `hypervisor`.", None)
     )
@@ -118,12 +122,16 @@ class BackupJobOut(Out):
     keep = fields.Nested(KeepOut, attribute="keep_rules", **describe("The rules of the mode `gfs`."))
     mode = fields.String(validate=validate.OneOf(BACKUP_JOB_MODES), **describe("Always `snapshot`.", "snapshot"))
     compress = fields.String(validate=validate.OneOf(COMPRESSIONS), **describe("Always `zstd`.", "zstd"))
-    backup_device = fields.String(validate=validate.OneOf(BACKUP_DEVICES), **describe("Which disks.", "all"))
-    max_incremental_chain = fields.Integer(**describe("After so many incremental backups everything is read.", 7))
+    backup_device = fields.String(
+        validate=validate.OneOf(BACKUP_DEVICES), **describe("Which disks are backed up.", "all")
+    )
+    max_incremental_chain = fields.Integer(
+        **describe("Number of incremental backups after which the next one reads everything.", 7)
+    )
     enabled = fields.Boolean(**describe("Whether it runs.", True))
     comment = fields.String(**describe("A note for operators.", "agreed with support"))
     failures = fields.Integer(**describe("Failed backups since the last success.", 0))
-    last_error = fields.String(allow_none=True, **describe("Why the last one failed.", None))
+    last_error = fields.String(allow_none=True, **describe("Why the last failed backup failed.", None))
     last_run_at = Time(allow_none=True, **describe("When its last run began.", EXAMPLE_TIME))
     next_run_at = Time(allow_none=True, attribute="planned_run_at", **describe("When it runs next.", EXAMPLE_TIME))
     created_at = Time(**describe("When it was created.", EXAMPLE_TIME))

@@ -46,7 +46,7 @@ def build_fields(*, is_new):
         "name": Name(required=is_new, **describe("Name.", "nightly")),
         "full_backup_frequency": fields.String(
             validate=validate.OneOf(BACKUP_FREQUENCIES),
-            **options("full_backup_frequency", "How often a backup is made.", "daily"),
+            **options("full_backup_frequency", "How often backups are created.", "daily"),
         ),
         "full_backup_time": fields.String(
             validate=TIME_RULE,
@@ -66,7 +66,9 @@ def build_fields(*, is_new):
             0,
             30,
             **options(
-                "max_incremental_chain", "After so many incremental backups everything is read; 0: each time.", 7
+                "max_incremental_chain",
+                "Number of incremental backups after which the next one reads everything; 0: every backup does.",
+                7,
             ),
         ),
         "backup_device": fields.String(
@@ -99,7 +101,10 @@ AdminBackupPolicyIn = In.from_dict(
         "user_id": Text(
             maximum=36,
             allow_none=True,
-            **describe("The account that gets the policy. Without it the policy is for instances of all.", EXAMPLE_ID),
+            **describe(
+                "The account that gets the policy. Without one, the policy is for instances of all accounts.",
+                EXAMPLE_ID,
+            ),
         )
     },
     name="AdminBackupPolicyIn",
@@ -113,13 +118,17 @@ class BackupPolicyOut(Out):
         validate=validate.OneOf(POLICY_STATUSES), **describe("`error` after a failed backup.", "active")
     )
     full_backup_frequency = fields.String(
-        validate=validate.OneOf(BACKUP_FREQUENCIES), **describe("How often a backup is made.", "daily")
+        validate=validate.OneOf(BACKUP_FREQUENCIES), **describe("How often backups are created.", "daily")
     )
     full_backup_time = fields.String(**describe("Time of day in `timezone`.", "02:30"))
     full_backup_day = fields.Integer(allow_none=True, **describe("Day of weekly backups: 0 is Sunday.", None))
     timezone = fields.String(**describe("Time zone of the schedule.", "Europe/Berlin"))
-    max_incremental_chain = fields.Integer(**describe("After so many incremental backups everything is read.", 7))
-    backup_device = fields.String(validate=validate.OneOf(BACKUP_DEVICES), **describe("Which disks.", "all"))
+    max_incremental_chain = fields.Integer(
+        **describe("Number of incremental backups after which the next one reads everything.", 7)
+    )
+    backup_device = fields.String(
+        validate=validate.OneOf(BACKUP_DEVICES), **describe("Which disks are backed up.", "all")
+    )
     retention_mode = fields.String(validate=validate.OneOf(RETENTION_MODES), **describe("Mode of retention.", "count"))
     retention_count = fields.Integer(allow_none=True, **describe(RETENTION_COUNT_TEXT, 7))
     keep_last = fields.Integer(**describe("Newest backups.", 0))
@@ -129,7 +138,7 @@ class BackupPolicyOut(Out):
     keep_monthly = fields.Integer(**describe("Months of which the last backup is retained.", 0))
     keep_yearly = fields.Integer(**describe("Years of which the last backup is retained.", 0))
     failures = fields.Integer(**describe("Failed backups since the last success or reset.", 0))
-    last_error = fields.String(allow_none=True, **describe("Why the last one failed.", None))
+    last_error = fields.String(allow_none=True, **describe("Why the last failed backup failed.", None))
     last_run_at = Time(allow_none=True, **describe("When it last requested backups.", EXAMPLE_TIME))
     next_run_at = Time(**describe("When it requests backups next.", EXAMPLE_TIME))
     created_at = Time(**describe("When it was created.", EXAMPLE_TIME))

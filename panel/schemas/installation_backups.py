@@ -93,12 +93,12 @@ class InstallationBackupIn(In):
 
 
 class InstallationBackupSettingsPatch(Patch):
-    enabled = Bool(**describe("Whether backups are made on the schedule.", True))
+    enabled = Bool(**describe("Whether backups are created on the schedule.", True))
     destination_id = Text(
         maximum=36, allow_none=True, **describe("Destination of the archives; required while enabled.", EXAMPLE_ID)
     )
     frequency = fields.String(
-        validate=validate.OneOf(BACKUP_FREQUENCIES), **describe("How often a backup is made.", "daily")
+        validate=validate.OneOf(BACKUP_FREQUENCIES), **describe("How often backups are created.", "daily")
     )
     time = fields.String(validate=TIME_RULE, **describe("Time of day, in UTC.", "02:00"))
     day = Int(
@@ -115,18 +115,18 @@ class InstallationBackupSettingsPatch(Patch):
         minimum=MIN_PASSPHRASE_LENGTH,
         maximum=MAX_PASSPHRASE_LENGTH,
         **describe(
-            "Encrypts the archives; required while enabled. It is never returned, and a restore needs it: keep it "
-            "apart from the panel. Archives keep the passphrase that they were made with.",
+            "Encrypts the archives; required while enabled. It is never returned, and a restore needs it: store it "
+            "outside the panel. Existing archives keep the passphrase they were created with.",
             "correct horse battery staple",
         ),
     )
 
 
 class InstallationBackupSettingsOut(Out):
-    enabled = fields.Boolean(**describe("Whether backups are made on the schedule.", True))
+    enabled = fields.Boolean(**describe("Whether backups are created on the schedule.", True))
     destination_id = fields.String(allow_none=True, **describe("Destination of the archives.", EXAMPLE_ID))
     frequency = fields.String(
-        validate=validate.OneOf(BACKUP_FREQUENCIES), **describe("How often a backup is made.", "daily")
+        validate=validate.OneOf(BACKUP_FREQUENCIES), **describe("How often backups are created.", "daily")
     )
     time = fields.String(**describe("Time of day, in UTC.", "02:00"))
     day = fields.Integer(allow_none=True, **describe("Day of weekly backups: 0 is Sunday.", None))

@@ -32,19 +32,19 @@ class BackupDiskOut(Out):
 class BackupStatisticsOut(Out):
     bytes_read = fields.Integer(**describe("Bytes read from the disks.", 10485760))
     bytes_stored = fields.Integer(**describe("Bytes written to the destination.", 5242880))
-    bytes_used = fields.Integer(**describe("Bytes of the disks that are not zero.", 2147483648))
+    bytes_used = fields.Integer(**describe("Bytes on the disks that are not zero.", 2147483648))
     chunks_stored = fields.Integer(**describe("Chunks that were new.", 40))
-    chunks_shared = fields.Integer(**describe("Chunks that the destination had already.", 8152))
+    chunks_shared = fields.Integer(**describe("Chunks that the destination already had.", 8152))
 
 
 class BackupCopyStateOut(Out):
     status = fields.String(validate=validate.OneOf(COPY_STATUSES), **describe("Current status.", "complete"))
     destination_name = fields.String(**describe("Name of the second destination.", "offsite"))
     retained_until = Time(
-        allow_none=True, **describe("Until when it cannot be deleted; null before the copying began.", EXAMPLE_TIME)
+        allow_none=True, **describe("Until when it cannot be deleted; null until copying begins.", EXAMPLE_TIME)
     )
     is_locked = fields.Boolean(**describe("Whether the storage itself keeps it until then (S3 object lock).", True))
-    completed_at = Time(allow_none=True, **describe("When it was complete.", EXAMPLE_TIME))
+    completed_at = Time(allow_none=True, **describe("When it was completed.", EXAMPLE_TIME))
 
 
 class InstanceBackupOut(Out):
@@ -53,7 +53,9 @@ class InstanceBackupOut(Out):
     description = fields.String(**describe("Description, or empty.", "Before 13"))
     backup_type = fields.String(
         validate=validate.OneOf(BACKUP_TYPES),
-        **describe("`full`, or `incremental` if only changes were read. Each can be restored alone.", "incremental"),
+        **describe(
+            "`full`, or `incremental` if only changes were read. Each can be restored on its own.", "incremental"
+        ),
     )
     backup_device = fields.String(
         validate=validate.OneOf(BACKUP_DEVICES), **describe("`primary`: the first disk. `all`: all disks.", "all")
@@ -67,7 +69,7 @@ class InstanceBackupOut(Out):
         allow_none=True,
         validate=validate.OneOf(CONSISTENCIES),
         **describe(
-            "`filesystem`: frozen by the guest agent. `crash`: as after a power failure. `stopped`: no guest ran.",
+            "`filesystem`: frozen by the guest agent. `crash`: as after a power failure. `stopped`: the guest was off.",
             "filesystem",
         ),
     )
@@ -102,7 +104,7 @@ class InstanceBackupOut(Out):
         allow_none=True, **describe("Bytes sent to a backup server; else null, see `statistics`.", None)
     )
     chunks_reused = fields.Integer(
-        allow_none=True, **describe("Chunks that a backup server had already; else null, see `statistics`.", None)
+        allow_none=True, **describe("Chunks that a backup server already had; else null, see `statistics`.", None)
     )
     verification_status = fields.String(
         attribute="shown_verification_status",
@@ -134,7 +136,7 @@ class InstanceBackupOut(Out):
     based_on_rbs_backup_time = fields.Integer(
         allow_none=True, **describe("Time of the snapshot that was reused, in seconds since 1970; else null.", None)
     )
-    missing_on_rbs = fields.Boolean(**describe("Whether the backup server does not have it any more.", False))
+    missing_on_rbs = fields.Boolean(**describe("Whether the backup server no longer has it.", False))
     copies = fields.List(fields.Nested(BackupCopyStateOut), **describe("Its copies in other destinations."))
     protected = fields.Boolean(**describe("Whether it is protected from deletion.", False))
     deletion = fields.String(
@@ -163,7 +165,7 @@ class InstanceBackupOut(Out):
         validate=validate.OneOf(BACKUP_STORAGE_TYPES), **describe("Kind of the destination.", "local")
     )
     created_at = Time(**describe("When it was requested.", EXAMPLE_TIME))
-    completed_at = Time(allow_none=True, **describe("When it was complete.", EXAMPLE_TIME))
+    completed_at = Time(allow_none=True, **describe("When it was completed.", EXAMPLE_TIME))
 
 
 class AdminInstanceBackupOut(InstanceBackupOut):
@@ -261,7 +263,7 @@ class BackupRestoreIn(In):
         maximum=36,
         allow_none=True,
         load_default=None,
-        **describe("The disk to restore. Defaults to all disks that the backup has.", EXAMPLE_ID),
+        **describe("The disk to restore. Defaults to all disks in the backup.", EXAMPLE_ID),
     )
 
 

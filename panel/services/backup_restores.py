@@ -102,7 +102,7 @@ def ensure_restorable(backup: InstanceBackup) -> None:
     if backup.is_claimed:
         raise Conflict(BEING_DELETED_MESSAGE, reason="backup_being_deleted")
     if backup.missing_confirmed_at and not backup.has_complete_copy:
-        raise Invalid(message("The storage does not have the backup any more."), reason="backup_missing")
+        raise Invalid(message("The backup is no longer in the storage."), reason="backup_missing")
     if backup.is_on_rbs and backup.rbs_backup_time is None:
         sentence = message("It is not known which snapshot of the backup server this backup is.")
         raise Invalid(sentence, reason="backup_not_addressable")

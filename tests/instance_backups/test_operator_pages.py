@@ -346,7 +346,7 @@ def test_restore_form_says_what_does_not_fit(browser, api_as, back_up, machine, 
         "backup_being_deleted",
         "The backup is being deleted.",
     )
-    assert "It cannot be restored now" in browser.get(f"{LIST_PATH}/{backup['id']}/restore").text
+    assert "This backup cannot be restored now" in browser.get(f"{LIST_PATH}/{backup['id']}/restore").text
     assert api_as("admin", "GET", path.replace(backup["id"], UNKNOWN_ID)).json["reason"] == "backup_not_found"
 
 

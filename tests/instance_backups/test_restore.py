@@ -185,7 +185,7 @@ def test_point_that_is_gone_changes_nothing(back_up, restore, guest, folder, fin
     guest.write("after")
     (folder / find_backup(backup).repository_id / "objects" / "points" / backup["id"]).unlink()
     task = restore(backup)
-    assert (task.status, task.error) == ("failed", "The storage does not have the backup any more.")
+    assert (task.status, task.error) == ("failed", "The backup is no longer in the storage.")
     assert guest.read() == "after"
 
 

@@ -42,7 +42,7 @@ def open_backup(backup):
             repository_id, store = repository.id, stack.enter_context(open_repository(repository))
             manifest = find_manifest(store, backup_id)
         if manifest is None:
-            raise Invalid(message("The storage does not have the backup any more."), reason="backup_missing")
+            raise Invalid(message("The backup is no longer in the storage."), reason="backup_missing")
         try:
             yield store, manifest
         except BaseException:
@@ -65,7 +65,7 @@ def find_copy_repository(backup_id):
     """Return the repository of the copy, read again."""
     copy = backup_copies.find_readable(instance_backups.find_by_id(backup_id))
     if copy is None:
-        raise Invalid(message("The storage does not have the backup any more."), reason="backup_missing")
+        raise Invalid(message("The backup is no longer in the storage."), reason="backup_missing")
     return copy.repository
 
 

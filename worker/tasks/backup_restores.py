@@ -226,7 +226,7 @@ def create_image(work):
     with open_backup(backup) as (repository, manifest), temporary_file(folder) as (path, file):
         entry = manifest.find_disk(work.task.arguments["disk"])
         if entry is None:
-            raise Invalid(message("The storage does not have the backup any more."), reason="backup_missing")
+            raise Invalid(message("The backup is no longer in the storage."), reason="backup_missing")
         work.step(message("Storing the image"), 10)
         writer = HashingWriter(file)
         with translated_errors():
