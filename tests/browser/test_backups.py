@@ -53,7 +53,8 @@ def test_backup_is_made_restored_and_scheduled(page, running_installation, desti
     timeline.locator("summary").press("Enter")
     page.evaluate("window.isSamePage = true")
     expect(row).to_contain_text("Complete")
-    expect(timeline.get_by_role("listitem")).to_contain_text("Full")  # polls leave the list open
+    expect(timeline.locator("li").last).to_contain_text("Full")
+    expect(timeline.locator("details"), "polls leave it open").to_have_attribute("open", "")
     expect(row).to_contain_text("Consistent")
     assert page.evaluate("window.isSamePage"), "the page was not reloaded"
     screenshot("tab")
