@@ -51,7 +51,7 @@ OPERATOR_MODULES = (
     "hypervisor_groups group_grants hypervisors unmanaged_machines migrations hypervisor_storages backup_destinations "
     "backup_jobs installation_backups locations plan_groups plans images image_groups subnets ips accounts "
     "user_ssh_keys sessions impersonations credits billing resource_packs currencies roles "
-    "settings branding mail_templates mass_mails failed_jobs system_health audit"
+    "settings branding mail_templates mass_mails mass_mail_templates failed_jobs system_health audit"
 )
 RESOURCE_MODULES = (*CUSTOMER_MODULES.split(), *OPERATOR_MODULES.split())
 """All modules with routes, in the order of the API reference."""

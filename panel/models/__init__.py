@@ -36,6 +36,7 @@ from panel.models.ip_sets import IpSet, IpSetEntry
 from panel.models.isos import Iso, MediaDownload
 from panel.models.mail_templates import MailTemplate
 from panel.models.mails import Mail, MailLogEntry
+from panel.models.mass_mail_templates import MassMailTemplate
 from panel.models.mass_mails import MassMail, MassMailRecipient
 from panel.models.metrics import HypervisorMetric, InstanceMetric, LocationAllocation
 from panel.models.microvm_api_keys import MicrovmApiKey

@@ -6,6 +6,7 @@ from panel.schemas.base import In, Int, Name, Out, PageQuery, Text, Time, descri
 
 EXAMPLE_ID = "0199c0a8-7d3e-7c4e-9d3c-0d2f8a5b6c7d"
 EXAMPLE_TIME = "2026-01-02T03:04:05.678Z"
+MAX_SUBJECT = 200
 MAX_TEXT = 20_000
 MAX_MAILS_PER_MINUTE = 600
 MAIL_STATUSES = ("sent", "failed", "unknown")
@@ -18,7 +19,7 @@ GROUP_ID = describe("Only customers with instances at this location. Null: all c
 
 
 class MassMailIn(In):
-    subject = Name(required=True, attribute="name", maximum=200, **SUBJECT)
+    subject = Name(required=True, attribute="name", maximum=MAX_SUBJECT, **SUBJECT)
     text = Text(required=True, minimum=1, maximum=MAX_TEXT, lines=True, **TEXT)
     mails_per_minute = Int(1, MAX_MAILS_PER_MINUTE, load_default=60, **RATE)
     group_id = fields.UUID(allow_none=True, load_default=None, **GROUP_ID)

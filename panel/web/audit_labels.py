@@ -277,6 +277,7 @@ OBJECT_TYPE_LABELS = {
     "login_session": lazy_gettext("Session"),
     "mail_template": lazy_gettext("Mail template"),
     "mass_mail": lazy_gettext("Mass mail"),
+    "mass_mail_template": lazy_gettext("Template of mass mails"),
     "media_download": lazy_gettext("Download"),
     "member": lazy_gettext("Member"),
     "metering_record": lazy_gettext("Metering record"),

@@ -32,6 +32,7 @@ from panel.services import (
     instances,
     ip_sets,
     mail_templates,
+    mass_mail_templates,
     mass_mails,
     microvms,
     overview,
@@ -154,6 +155,7 @@ def page_ids(cast, deployed):
     ids["brand_id"] = brands.save(None, name="n", host="n.example.com").id
     ids["template_id"] = mail_templates.list_all()[0].id
     ids["mass_mail_id"] = mass_mails.create(name="n", text="t", mails_per_minute=1).id
+    ids["mass_mail_template_id"] = mass_mail_templates.create(name="n", subject="s", text="t").id
     ids["job_id"] = backup_policies.create_job(cast.location, plan_id=ids["policy_id"]).id
     session.commit()
     facts = {"name": "before", "status": "available", "cpu_cores": 1, "ram": 512, "disk_ids": []}

@@ -1,11 +1,11 @@
 """Mass mails: the list, the form, and a page for each with its preview and progress."""
 
-from flask import Blueprint, url_for
+from flask import Blueprint, request, url_for
 
 from panel.auth.browser_session import require_page_permission
 from panel.core.db import session
 from panel.schemas.mass_mails import MassMailIn
-from panel.services import hypervisors, mass_mails
+from panel.services import hypervisors, mass_mail_templates, mass_mails
 from panel.web.forms import Form
 from panel.web.htmx import build_action_response, flash_message, redirect_to, render
 from panel.web.page_registry import NavigationEntry, PaletteAction
@@ -38,7 +38,13 @@ def index():
 @bp.get("/new")
 @require_page_permission(WRITE_PERMISSION)
 def new():
-    return form_page(Form(MassMailIn, initial={"mails_per_minute": 60}))
+    """Show the form, with subject and text of the template that was chosen."""
+    initial = {"mails_per_minute": 60}
+    template_id = request.args.get("template_id")
+    if template_id:
+        template = mass_mail_templates.get(template_id)
+        initial |= {"subject": template.subject, "text": template.text}
+    return form_page(Form(MassMailIn, initial=initial), template_id)
 
 
 @bp.post("/new")
@@ -50,9 +56,16 @@ def create():
     return form_page(form)
 
 
-def form_page(form):
-    locations = session.execute(hypervisors.select_group_names()).all()
-    return render("admin/mass_mails/new.html", "form", status=form.status, form=form, locations=locations)
+def form_page(form, template_id=None):
+    return render(
+        "admin/mass_mails/new.html",
+        "form",
+        status=form.status,
+        form=form,
+        locations=session.execute(hypervisors.select_group_names()).all(),
+        templates=session.execute(mass_mail_templates.select_names()).all(),
+        template_id=template_id,
+    )
 
 
 @bp.get("/<mass_mail_id>")
