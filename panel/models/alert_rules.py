@@ -52,7 +52,7 @@ class AlertRule(TimestampMixin, Model):
     """A limit for one metric of one resource, or of all resources of the type."""
 
     __tablename__ = "alert_rules"
-    live_permissions = ("monitoring.view", None)
+    live_permissions = ("monitoring.view", "admin:instances:read")
     __table_args__ = (
         Index("ix_alert_rules_account_id_name", "account_id", "name", "id"),
         Index("ix_alert_rules_resource_id", "resource_id"),

@@ -9,6 +9,7 @@ from panel.schemas.notification_channels import EXAMPLE_ID, EXAMPLE_TIME
 METRIC_UNITS = {
     "cpu_pct": "%",
     "mem_pct": "%",
+    "disk_pct": "%",
     "bandwidth_in": "Mbit/s",
     "bandwidth_out": "Mbit/s",
     "disk_read_bytes": "B/s",
@@ -36,7 +37,7 @@ RESOURCE_ID = describe("Id of the resource to watch; null for all of the type.",
 METRIC = describe(
     "Metric to compare: the average of the last minute. "
     + ", ".join(f"`{name}` ({unit})" for name, unit in METRIC_UNITS.items())
-    + ".",
+    + ". `disk_pct` is how full all file systems are together; it needs the guest agent, which reports every 5 minutes.",
     "cpu_pct",
 )
 OPERATOR = describe("How the metric is compared with the threshold.", "gt")

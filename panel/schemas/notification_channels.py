@@ -62,13 +62,19 @@ class TelegramConfig(Config):
         return data
 
 
+def build_seconds_field(*, load_default, maximum):
+    rule = validate.Range(1, maximum, error=message("Enter a number from {min} to {max}."))
+    errors = {"invalid": message("Enter a whole number.")}
+    return fields.Integer(load_default=load_default, validate=rule, error_messages=errors)
+
+
 class WebhookConfig(Config):
     url = Text(required=True, minimum=1, maximum=1000)
     method = fields.String(load_default="POST", validate=validate.OneOf(("POST", "PUT")))
     headers = Headers(load_default=dict)
     secret = Text(maximum=255)
-    connect_timeout = fields.Integer(load_default=5, validate=validate.Range(1, 30))
-    timeout = fields.Integer(load_default=20, validate=validate.Range(1, 60))
+    connect_timeout = build_seconds_field(load_default=5, maximum=30)
+    timeout = build_seconds_field(load_default=20, maximum=60)
     verify_ssl = fields.Boolean(load_default=True)
 
 

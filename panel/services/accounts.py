@@ -15,7 +15,7 @@ from panel.core.languages import list_languages
 from panel.core.messages import Message, join_messages, message, plural_message
 from panel.models import Account, BackupRepository, Image, Member, Microvm, MicrovmImage
 from panel.schemas.constants import ACCOUNT_LIMITS
-from panel.services import brands, one_time_tokens, operators
+from panel.services import alert_rules, brands, one_time_tokens, operators
 from panel.services.crud import get_or_404, update_fields
 from panel.services.password_rules import ensure_strong_password
 from panel.services.search_kinds import contains_text, platform_search
@@ -126,6 +126,7 @@ def suspend(account: Account, reason: str | None = None) -> Account:
     if account.suspended_at is None:
         operators.ensure_one_left(account)
         account.suspended_at = clock.now()
+        alert_rules.reset_suspended(account)
     account.suspended_reason = reason
     session.flush()
     return account

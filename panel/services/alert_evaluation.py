@@ -8,17 +8,20 @@ import operator
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import Row, and_, func, or_, select
 
 from panel.core import clock
+from panel.core import events as activity
 from panel.core.db import generate_id, session
 from panel.models import (
+    Account,
     AlertEvent,
     AlertNotification,
     AlertRule,
     AlertState,
+    GuestInfo,
     Instance,
     InstanceMetric,
     NotificationChannel,
@@ -26,7 +29,9 @@ from panel.models import (
 from panel.models.alert_rules import alert_rule_channels
 from panel.models.metrics import METRIC_NAMES
 from panel.services import inbox
+from panel.services.events import ALERT_EVENT
 from panel.services.inbox.reports import build_alert_report
+from panel.services.metrics.export import get_disk_percent, is_current_report
 from panel.services.metrics.ring_buffer import FINEST_STEP, compute_slot
 
 BATCH_RULES = 1000
@@ -48,6 +53,10 @@ COLUMN_BY_METRIC = {
 """The stored column of each metric whose name differs."""
 
 MEMORY_COLUMN = "memory_used"
+DISK_METRIC = "disk_pct"
+"""How full the file systems are, which the guest reports. It is not among the samples."""
+
+ACTIVITY_KINDS = ("firing", "resolved")
 RULE_COLUMNS = (
     AlertRule.id,
     AlertRule.account_id,
@@ -62,14 +71,24 @@ RULE_COLUMNS = (
 samples = InstanceMetric.__table__.c
 
 
+class ActivityTarget(NamedTuple):
+    """The instance of an event, with the owner of the rule."""
+
+    id: str
+    account_id: str
+
+
 def evaluate_batch(now: datetime, after_id: str) -> str | None:
-    """Evaluate the rules after this id. Return the id of the last one, None when there are no more. Five queries,
-    and a constant number more when alerts begin."""
-    query = select(*RULE_COLUMNS).where(AlertRule.enabled, AlertRule.id > after_id).order_by(AlertRule.id)
-    rules = session.execute(query.limit(BATCH_RULES).with_for_update(skip_locked=True, key_share=True)).all()
+    """Evaluate the rules after this id, without those of suspended accounts. Return the id of the last one, None when
+    there are no more. Five queries, one more for disks, and a constant number more when alerts begin."""
+    query = select(*RULE_COLUMNS).join(Account, Account.id == AlertRule.account_id)
+    query = query.where(AlertRule.enabled, Account.suspended_at.is_(None), AlertRule.id > after_id)
+    query = query.order_by(AlertRule.id).limit(BATCH_RULES)
+    rules = session.execute(query.with_for_update(skip_locked=True, key_share=True, of=AlertRule)).all()
     if not rules:
         return None
     values_by_id, values_by_account = load_values(rules, now)
+    disk_percents = load_disk_percents(rules)
     state_query = select(AlertState).where(AlertState.rule_id.in_([rule.id for rule in rules]))
     states = {
         (state.rule_id, state.resource_id): state
@@ -79,7 +98,7 @@ def evaluate_batch(now: datetime, after_id: str) -> str | None:
     for rule in rules:
         comparison = COMPARISONS[rule.operator]
         for target in list_targets(rule, values_by_id, values_by_account):
-            value = get_value(rule.metric, target)
+            value = get_value(rule.metric, target, disk_percents)
             is_beyond = value is not None and comparison(value, rule.threshold)
             state = states.get((rule.id, target.id))
             if state is None:
@@ -92,6 +111,7 @@ def evaluate_batch(now: datetime, after_id: str) -> str | None:
                 events.append(make_event(rule, target, kind, value))
     add_notifications(events)
     report_firing(events, rules)
+    record_activity(events, rules)
     return rules[-1].id
 
 
@@ -132,7 +152,22 @@ def load_values(rules: Sequence[Row], now: datetime) -> tuple[dict[str, Row], di
     return by_id, by_account
 
 
-def get_value(metric: str, target: Row) -> float | None:
+def load_disk_percents(rules: Sequence[Row]) -> dict[str, float | None]:
+    """Return how full the file systems of instances are, by instance id, if one of the rules watches that."""
+    disk_rules = [rule for rule in rules if rule.metric == DISK_METRIC]
+    if not disk_rules:
+        return {}
+    account_ids = {rule.account_id for rule in disk_rules if rule.resource_id is None}
+    ids = {rule.resource_id for rule in disk_rules}
+    query = select(GuestInfo.instance_id, GuestInfo.filesystems).join(Instance, is_current_report())
+    query = query.where(or_(Instance.id.in_(ids), Instance.account_id.in_(account_ids)))
+    return {row.instance_id: get_disk_percent(row) for row in session.execute(query)}
+
+
+def get_value(metric: str, target: Row, disk_percents: dict[str, float | None]) -> float | None:
+    """Return the value, or None when there is none. A guest's last report does not count while it is not measured."""
+    if metric == DISK_METRIC:
+        return disk_percents.get(target.id) if target.cpu_percent is not None else None
     column = COLUMN_BY_METRIC.get(metric, metric)
     value = getattr(target, column)
     if value is None or column != MEMORY_COLUMN:
@@ -220,6 +255,18 @@ def report_firing(events: list[AlertEvent], rules: Sequence[Row]) -> None:
     rules_by_id = {rule.id: rule for rule in rules}
     firing = [(event, rules_by_id[event.rule_id]) for event in events if event.kind == "firing"]
     inbox.record([build_alert_report(event, rule.account_id, rule.name) for event, rule in firing])
+
+
+def record_activity(events: list[AlertEvent], rules: Sequence[Row]) -> None:
+    """Record the beginnings and ends of alerts as events of their instances. Webhooks do not get them."""
+    rules_by_id = {rule.id: rule for rule in rules}
+    for event in events:
+        if event.kind in ACTIVITY_KINDS:
+            rule = rules_by_id[event.rule_id]
+            target = ActivityTarget(event.resource_id, rule.account_id)
+            activity.record(
+                f"alert.{event.kind}", ALERT_EVENT, target, actor="system", rule=rule.name, alert_rule_id=rule.id
+            )
 
 
 def make_notifications(events: list[AlertEvent], channel_ids: dict[str, list[Any]]) -> Iterator[AlertNotification]:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
-from sqlalchemy import Select, and_, func, select
+from sqlalchemy import Select, and_, func, or_, select
 from sqlalchemy import delete as delete_rows
 from sqlalchemy import update as update_rows
 from sqlalchemy.orm import selectinload
@@ -12,7 +12,7 @@ from panel.core import clock
 from panel.core.db import lock_row, session
 from panel.core.errors import Conflict, Invalid, NotFound
 from panel.core.messages import message
-from panel.models import Account, AlertEvent, AlertRule, AlertState, Instance
+from panel.models import Account, AlertEvent, AlertNotification, AlertRule, AlertState, Instance, NotificationChannel
 from panel.models.alert_rules import IS_FIRING, is_any_state
 from panel.services import notification_channels, settings
 from panel.services.access import Access
@@ -25,10 +25,34 @@ MAX_RESOURCE_OPTIONS = 500
 CONDITION_FIELDS = {"resource_type", "resource_id", "metric", "operator", "threshold", "duration", "enabled"}
 """A change of one of these makes the states of the rule begin anew."""
 
+STATUS_CONDITIONS = {
+    "firing": AlertRule.status == "firing",
+    "no_data": AlertRule.no_data,
+    "ok": AlertRule.enabled & (AlertRule.status == "ok") & ~AlertRule.no_data,
+    "off": ~AlertRule.enabled,
+}
+"""By the word of a filter: the condition of rules in this state."""
 
-def listing(account: Access | Account) -> Select[AlertRule]:
-    query = select(AlertRule).where(account.visible_rows(AlertRule)).order_by(AlertRule.name, AlertRule.id)
-    return query.options(selectinload(AlertRule.channels))
+
+def listing(account: Access | Account | None = None) -> Select[AlertRule]:
+    """Select the rules that the person may see by name; without an account all, newest first."""
+    query = select(AlertRule).options(selectinload(AlertRule.channels))
+    if account is None:
+        return query.order_by(AlertRule.id.desc())
+    return query.where(account.visible_rows(AlertRule)).order_by(AlertRule.name, AlertRule.id)
+
+
+def search_all(*, search: str = "", status: str = "") -> Select[AlertRule]:
+    """Select rules of all customers. `search` looks at names, customers' addresses and the watched instance."""
+    query = listing()
+    if status in STATUS_CONDITIONS:
+        query = query.where(STATUS_CONDITIONS[status])
+    if not search:
+        return query
+    texts = (column.icontains(search, autoescape=True) for column in (AlertRule.name, Account.email))
+    is_instance = (AlertRule.resource_id == search, Instance.display_name.icontains(search, autoescape=True))
+    query = query.join(Account, Account.id == AlertRule.account_id)
+    return query.outerjoin(Instance, Instance.id == AlertRule.resource_id).where(or_(*texts, *is_instance))
 
 
 def select_firing(account: Access | Account) -> Select[AlertRule]:
@@ -37,7 +61,7 @@ def select_firing(account: Access | Account) -> Select[AlertRule]:
     return select(AlertRule).where(account.visible_rows(AlertRule), is_open)
 
 
-def get(alert_rule_id: str, account: Access | Account) -> AlertRule:
+def get(alert_rule_id: str, account: Access | Account | None = None) -> AlertRule:
     query = listing(account).where(AlertRule.id == alert_rule_id)
     alert_rule = session.scalar(query.execution_options(populate_existing=True))
     if alert_rule is None:
@@ -88,6 +112,18 @@ def get_own_resource_id(account: Access | Account, resource_id: Any) -> str | No
         sentence = message("No such instance.")
         raise Invalid(sentence, resource_id=sentence)
     return str(resource_id)
+
+
+def reset_suspended(account: Account) -> None:
+    """Make the rules of an account that is suspended begin anew afterwards, and end the messages that still wait."""
+    own_rules = select(AlertRule.id).where(AlertRule.account_id == account.id)
+    session.execute(delete_rows(AlertState).where(AlertState.rule_id.in_(own_rules)))
+    own_channels = select(NotificationChannel.id).where(NotificationChannel.account_id == account.id)
+    waiting = update_rows(AlertNotification).where(
+        AlertNotification.channel_id.in_(own_channels), AlertNotification.status == "pending"
+    )
+    error = message("The account was suspended.")
+    session.execute(waiting.values(status="failed", error=error).execution_options(synchronize_session=False))
 
 
 def delete(alert_rule: AlertRule) -> None:

@@ -18,6 +18,12 @@ def map_emails(rows: Iterable[Any]) -> dict[str, str]:
     return dict(session.execute(select(Account.id, Account.email).where(Account.id.in_(ids))).all())
 
 
+def map_accounts(rows: Iterable[Any]) -> dict[str, Account]:
+    """Return each row's owner, by account id."""
+    ids = {row.account_id for row in rows if row.account_id}
+    return {account.id: account for account in session.scalars(select(Account).where(Account.id.in_(ids)))}
+
+
 def get_account_by_email(email: str | None) -> Account | None:
     """Return the account with the address that an operator entered; None without an address, for the platform."""
     if not email:

@@ -4,7 +4,7 @@ from sqlalchemy import select
 
 from panel.core.db import session
 from panel.models import Instance, Task
-from panel.web.translation import lazy_gettext
+from panel.web.translation import gettext, lazy_gettext
 
 EVENT_LABELS = {
     "instance.created": ("plus", lazy_gettext("was created")),
@@ -38,4 +38,8 @@ def describe_event(event):
             if status == "running"
             else ("player-stop", lazy_gettext("stopped"))
         )
+    if event.kind == "alert.firing":
+        return "bell", gettext("set off the alert %(rule)s", rule=event.data["rule"])
+    if event.kind == "alert.resolved":
+        return "circle-check", gettext("no longer sets off the alert %(rule)s", rule=event.data["rule"])
     return EVENT_LABELS.get(event.kind, ("bell", event.kind.partition(".")[2].replace("_", " ")))

@@ -83,7 +83,7 @@ class Form:
                 self.status, self.reason = error.status, error.reason
                 if isinstance(error, TooMany):
                     after_this_request(partial(set_retry_after, error.seconds))
-                self.errors = {name: " ".join(map(translate, texts)) for name, texts in error.fields.items()}
+                self.errors = {name: " ".join(map(translate_error, texts)) for name, texts in error.fields.items()}
                 if not self.errors.keys() & self.fields.keys():
                     self.errors[""] = translate(error.message)
         if "_schema" in self.errors:

@@ -45,7 +45,7 @@ def test_rule_is_created_changed_and_deleted(api_as, cast):
         ("resource_type", "managed_database"),
         ("resource_type", "load_balancer"),
         ("resource_type", "vpn_gateway"),
-        ("metric", "disk_pct"),
+        ("metric", "swap_pct"),
         ("operator", "ne"),
         ("threshold", "90"),
         ("duration", -1),

@@ -1,12 +1,16 @@
 """When alerts fire, end, remind and have no data."""
 
+from datetime import timedelta
+
 import pytest
 from sqlalchemy import func, select
 from sqlalchemy.orm.exc import StaleDataError
 
+from panel.core import clock
 from panel.core.db import session
-from panel.models import AlertEvent, AlertNotification, AlertRule, AlertState, InboxMessage
-from panel.services import alert_evaluation, alert_rules
+from panel.models import AlertEvent, AlertNotification, AlertRule, AlertState, GuestInfo, InboxMessage
+from panel.services import accounts, alert_evaluation, alert_rules, events
+from panel.services.access import Access
 from panel.services.instances import ownership
 from worker.tasks import alert_rules as tasks
 
@@ -168,3 +172,74 @@ def test_batch_is_repeated_when_a_row_was_deleted(cast, create_rule, evaluate_at
     monkeypatch.setattr(alert_evaluation, "evaluate_batch", evaluate_batch)
     evaluate_at(0, 95, instance)
     assert (rule.status, failures) == ("firing", [])
+
+
+def add_guest_report(instance, used, at=None):
+    filesystems = [
+        {"mountpoint": "/", "kind": "ext4", "size": 100, "used": used},
+        {"mountpoint": "/data", "kind": "ext4", "size": 300, "used": 3 * used},
+    ]
+    session.merge(GuestInfo(instance_id=instance.id, at=at or clock.now(), filesystems=filesystems))
+    session.commit()
+
+
+def test_disk_is_compared_with_the_report_of_the_guest(cast, create_rule, evaluate_at):
+    instance = cast.instance()
+    rule = create_rule(metric="disk_pct")
+    add_guest_report(instance, used=91)
+    evaluate_at(0, 1, instance)
+    assert (rule.status, rule.no_data) == ("firing", False)
+    add_guest_report(instance, used=50)
+    evaluate_at(1, 1, instance)
+    assert (rule.status, rule.no_data) == ("ok", False)
+
+
+@pytest.mark.parametrize("case", ["never reported", "old report", "not measured"])
+def test_disk_without_a_current_report_is_no_data(cast, create_rule, evaluate_at, case):
+    instance = cast.instance()
+    rule = create_rule(metric="disk_pct")
+    if case != "never reported":
+        add_guest_report(instance, used=91, at=clock.now() - timedelta(minutes=16 if case == "old report" else 0))
+    evaluate_at(0, None if case == "not measured" else 1, instance)
+    assert (rule.status, rule.no_data) == ("ok", True)
+
+
+def test_rules_of_a_suspended_account_rest_and_begin_anew(cast, create_rule, create_channel, evaluate_at):
+    instance, channel = cast.instance(), create_channel()
+    rule = create_rule(duration=120, channel_ids=[channel.id])
+    firing = create_rule(name="firing", channel_ids=[channel.id])
+    evaluate_at(0, 95, instance)
+    assert (rule.status, firing.status) == ("ok", "firing")
+    accounts.suspend(cast.owner)
+    session.commit()
+    session.expire_all()
+    assert (firing.status, session.scalars(select(AlertNotification.status)).all()) == ("ok", ["failed"])
+    evaluate_at(5, 95, instance)
+    assert firing.status == "ok"
+    accounts.unsuspend(cast.owner)
+    session.commit()
+    evaluate_at(6, 95, instance)
+    assert (rule.status, firing.status) == ("ok", "firing")
+    evaluate_at(8, 95, instance)
+    assert rule.status == "firing"
+
+
+def test_beginning_and_end_are_in_the_activity_log(cast, create_rule, evaluate_at):
+    instance = cast.instance()
+    rule = create_rule()
+    for minute, value in enumerate((95, 96, 20)):
+        evaluate_at(minute, value, instance)
+    rows = session.scalars(events.listing(cast.owner, resource_id=instance.id)).all()
+    alerts = [(row.kind, row.data["rule"], row.data["alert_rule_id"]) for row in rows if row.resource_type == "alert"]
+    assert alerts == [("alert.resolved", "CPU", rule.id), ("alert.firing", "CPU", rule.id)]
+    assert all(row.fanned_out_at and row.snapshot is None for row in rows if row.resource_type == "alert")
+
+
+def test_alerts_in_the_activity_log_need_the_permission_to_see_rules(cast, create_rule, evaluate_at):
+    instance = cast.instance()
+    create_rule()
+    evaluate_at(0, 95, instance)
+    for permissions, count in ((["instances.view"], 0), (["instances.view", "monitoring.view"], 1)):
+        member = Access(id=cast.owner.id, person_id="p", email="m@example.com", permissions=frozenset(permissions))
+        rows = session.scalars(events.listing(member, resource_id=instance.id)).all()
+        assert sum(row.resource_type == "alert" for row in rows) == count

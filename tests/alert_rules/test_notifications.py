@@ -8,7 +8,7 @@ from sqlalchemy import select, update
 from panel.core import clock
 from panel.core.db import session
 from panel.models import AlertNotification, Mail
-from panel.services import alert_messages, notification_channels
+from panel.services import accounts, alert_messages, notification_channels
 from panel.services.webhooks import signing
 from tests.support.webhook_receiver import WEBHOOK_SECRET
 from worker.tasks import alert_rules as tasks
@@ -153,3 +153,15 @@ def test_outcome_of_a_lost_lease_is_not_recorded(fire, create_channel, receiver)
     tasks.record(tasks.Outcome(job, None))
     session.expire_all()
     assert (notification.status, notification.attempts) == ("pending", 0)
+
+
+def test_nothing_is_sent_for_a_suspended_account(cast, fire, create_channel, receiver):
+    fire(create_channel(type="slack", config={"webhook_url": receiver.url()}))
+    cast.owner.suspended_at = clock.now()  # after the evaluation, before the message
+    session.commit()
+    send()
+    assert receiver.posts == []
+    accounts.unsuspend(cast.owner)
+    session.commit()
+    send()
+    assert len(receiver.posts) == 1

@@ -4,6 +4,7 @@ from sqlalchemy import select
 
 from panel.core.db import session
 from panel.models import AlertRule, NotificationChannel
+from panel.services import accounts
 from tests.alert_rules.values import RULE
 
 
@@ -73,3 +74,91 @@ def test_foreign_pages_are_not_found(browser_as, create_rule, create_channel):
         assert outsider.get(address).status_code == 404
         assert outsider.get(f"{address}/edit").status_code == 404
         assert outsider.post(f"{address}/delete").status_code == 404
+
+
+def test_webhook_form_takes_headers_and_time_outs(browser_as, cast):
+    browser, new = browser_as("owner"), "/notification-channels/new?type=webhook"
+    data = {"name": "hook", "url": "https://192.88.98.7/x", "headers": "X-Team: ops\r\nX-Key: a:b", "timeout": "7"}
+    for field, value in (("headers", "no colon"), ("headers", "X-A: 1\nx-a: 2"), ("connect_timeout", "31")):
+        answer = browser.post(new, data={**data, field: value})
+        assert answer.status_code == 422
+        assert f'id="wrong-{field}"' in answer.text
+    assert browser.post(new, data={**data, "verify_ssl": "false", "method": ""}).status_code == 303
+    channel = session.scalars(select(NotificationChannel)).one()
+    config = channel.config
+    assert config["headers"] == {"X-Team": "ops", "X-Key": "a:b"}
+    assert (config["timeout"], config["connect_timeout"], config["verify_ssl"], config["method"]) == (
+        7,
+        5,
+        False,
+        "POST",
+    )
+    assert "X-Key" not in browser.get(f"/notification-channels/{channel.id}/edit").text
+
+
+def test_page_says_why_a_rule_has_no_data(browser_as, cast, create_rule, evaluate_at):
+    cast.instance()
+    cpu, disk = create_rule(), create_rule(metric="disk_pct", name="disk")
+    evaluate_at(0)
+    browser = browser_as("owner")
+    assert "it is off, or its hypervisor does not report" in browser.get(f"/alert-rules/{cpu.id}").text
+    assert "no file system report of its guest agent" in browser.get(f"/alert-rules/{disk.id}").text
+
+
+def test_pages_say_that_alerts_of_a_suspended_account_are_paused(browser_as, cast, create_rule):
+    rule, browser = create_rule(), browser_as("owner")
+    assert "Alerts are paused" not in browser.get("/alert-rules").text
+    accounts.suspend(cast.owner)
+    session.commit()
+    for path in ("/alert-rules", f"/alert-rules/{rule.id}"):
+        assert "Alerts are paused" in browser.get(path).text
+    assert "Paused: the account is suspended" in browser_as("admin").get("/admin/alert-rules").text
+
+
+def test_activity_names_the_alert(browser_as, cast, create_rule, evaluate_at):
+    instance = cast.instance(display_name="web-1")
+    create_rule()
+    evaluate_at(0, 95, instance)
+    evaluate_at(1, 20, instance)
+    page = browser_as("owner").get("/activity").text
+    assert "no longer sets off the alert CPU" in page
+    assert "> set off the alert CPU" in page
+
+
+def test_operators_see_all_rules_and_switch_them_off(browser_as, cast, create_rule, evaluate_at):
+    instance = cast.instance(display_name="web-1")
+    rule = create_rule(resource_id=instance.id, name="rule of owner")
+    create_rule("outsider", name="other rule")
+    evaluate_at(0, 95, instance)
+    browser, path = browser_as("admin"), "/admin/alert-rules"
+    page = browser.get(path).text
+    assert "rule of owner" in page
+    assert "other rule" in page
+    for query in ("status=firing", "search=owner@", "search=web-1", f"search={instance.id}", "search=of+owner"):
+        page = browser.get(f"{path}?{query}").text
+        assert "rule of owner" in page
+        assert "other rule" not in page
+    for query in ("status=off", "status=no_data", "search=nothing"):
+        assert "No matching alert rules" in browser.get(f"{path}?{query}").text
+    assert "other rule" in browser.get(f"{path}?status=ok").text
+    assert browser.post(f"{path}/{rule.id}/disable").status_code == 303
+    session.expire_all()
+    assert (rule.enabled, rule.status) == (False, "ok")
+    assert browser.post(f"{path}/{rule.id}/enable").status_code == 303
+    assert rule.enabled
+    assert browser_as("owner").get(path).status_code == 403
+    assert browser_as("owner").post(f"{path}/{rule.id}/disable").status_code == 403
+
+
+def test_operators_list_of_rules_takes_a_constant_number_of_queries(browser_as, cast, create_rule, queries):
+    browser = browser_as("admin")
+    create_rule(resource_id=cast.instance().id)
+    browser.get("/admin/alert-rules")
+    queries.clear()
+    browser.get("/admin/alert-rules")
+    few = len(queries)
+    for caller in ("owner", "outsider"):
+        create_rule(caller, name="more", resource_id=cast.instance(caller).id)
+    queries.clear()
+    browser.get("/admin/alert-rules")
+    assert len(queries) <= few

@@ -109,7 +109,8 @@ def send_due() -> None:
 
 
 def claim() -> list[list[Job]]:
-    """Claim due notifications and return them by channel, oldest first. Disabled channels get tests only."""
+    """Claim due notifications and return them by channel, oldest first. Disabled channels get tests only, and those of
+    suspended accounts nothing."""
     now = clock.now()
     is_due = (AlertNotification.status == "pending", AlertNotification.due_at <= now)
     position = func.row_number().over(partition_by=AlertNotification.channel_id, order_by=AlertNotification.id)
@@ -119,7 +120,8 @@ def claim() -> list[list[Job]]:
     query = (
         select(ranks.c.id, NotificationChannel.id.label("channel_id"), NotificationChannel.account_id)
         .join(NotificationChannel, NotificationChannel.id == ranks.c.channel_id)
-        .where(ranks.c.position <= MAX_PER_CHANNEL)
+        .join(Account, Account.id == NotificationChannel.account_id)
+        .where(Account.suspended_at.is_(None), ranks.c.position <= MAX_PER_CHANNEL)
         .where(or_(NotificationChannel.enabled, ranks.c.event_id.is_(None)))
         .order_by(ranks.c.position, ranks.c.id)
         .limit(MAX_CHANNELS_PER_RUN * MAX_PER_CHANNEL)

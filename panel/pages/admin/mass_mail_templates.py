@@ -20,7 +20,7 @@ PALETTE_ACTIONS = (
         "admin_mass_mail_templates.new",
         icon="plus",
         permission=WRITE_PERMISSION,
-        position=320,
+        position=315,
     ),
 )
 

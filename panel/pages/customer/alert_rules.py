@@ -4,16 +4,22 @@ from flask import Blueprint, url_for
 
 from panel.auth.browser_session import get_current_access, require_page_permission
 from panel.core.db import session
-from panel.core.formatting import localize_number
 from panel.models import AlertRule
+from panel.pages.shared.alert_rules import (
+    METRIC_ALIASES,
+    METRIC_LABELS,
+    OPERATOR_LABELS,
+    describe_condition,
+    label_metric,
+)
 from panel.schemas.alert_rules import METRIC_UNITS, AlertRuleIn, AlertRulePatch
 from panel.services import alert_rules, notification_channels
 from panel.web.forms import Form
 from panel.web.htmx import build_action_response, flash_message, redirect_to, render
 from panel.web.page_registry import NavigationEntry, PaletteAction, SearchResults
 from panel.web.paging import Page
-from panel.web.translation import get_request_language, lazy_gettext
 from panel.web.translation import gettext as _
+from panel.web.translation import lazy_gettext
 
 bp = Blueprint("alert_rules", __name__, url_prefix="/alert-rules")
 NAVIGATION = NavigationEntry(
@@ -34,24 +40,6 @@ SEARCH_RESULTS = (
     ),
 )
 
-METRIC_LABELS = {
-    "cpu_pct": lazy_gettext("CPU usage"),
-    "mem_pct": lazy_gettext("Memory usage"),
-    "bandwidth_in": lazy_gettext("Incoming traffic"),
-    "bandwidth_out": lazy_gettext("Outgoing traffic"),
-    "disk_read_bytes": lazy_gettext("Disk reads"),
-    "disk_write_bytes": lazy_gettext("Disk writes"),
-    "disk_read_iops": lazy_gettext("Disk read operations"),
-    "disk_write_iops": lazy_gettext("Disk write operations"),
-}
-METRIC_ALIASES = {"cpu": "cpu_pct", "memory": "mem_pct"}
-OPERATOR_LABELS = {
-    "gt": lazy_gettext("is above"),
-    "gte": lazy_gettext("is at least"),
-    "lt": lazy_gettext("is below"),
-    "lte": lazy_gettext("is at most"),
-    "eq": lazy_gettext("is exactly"),
-}
 DURATIONS = {
     0: lazy_gettext("At once"),
     60: lazy_gettext("1 minute"),
@@ -76,17 +64,6 @@ NEW_RULE = {
 }
 
 
-def describe_condition(rule):
-    """Return the rule's condition as a sentence without a subject: "CPU usage is above 90 %"."""
-    label = METRIC_LABELS[METRIC_ALIASES.get(rule.metric, rule.metric)]
-    threshold = localize_number(f"{rule.threshold:g}", get_request_language())
-    return f"{label} {OPERATOR_LABELS[rule.operator]} {threshold} {METRIC_UNITS[rule.metric]}"
-
-
-def label_metric(name):
-    return _("%(metric)s (%(unit)s)", metric=METRIC_LABELS[name], unit=METRIC_UNITS[name])
-
-
 def get_rule(alert_rule_id):
     return alert_rules.get(alert_rule_id, get_current_access())
 
@@ -100,6 +77,7 @@ def index():
     page = Page(alert_rules.listing(get_current_access()), orders=ORDERS)
     names = alert_rules.map_resource_names(page.rows)
     context = {"page": page, "names": names, "describe_condition": describe_condition}
+    context["is_suspended"] = get_current_access().suspended
     return render("customer/alert_rules/index.html", "rows", **context)
 
 
@@ -152,6 +130,7 @@ def show(alert_rule_id):
     alert_rule = get_rule(alert_rule_id)
     context = {
         "alert_rule": alert_rule,
+        "is_suspended": get_current_access().suspended,
         "condition": describe_condition(alert_rule),
         "unit": METRIC_UNITS[alert_rule.metric],
         "resource_name": alert_rules.map_resource_names([alert_rule]).get(alert_rule.resource_id),

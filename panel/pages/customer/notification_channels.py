@@ -5,6 +5,7 @@ from marshmallow import fields
 
 from panel.auth.browser_session import get_current_access, require_page_permission
 from panel.core.errors import Invalid
+from panel.core.messages import message
 from panel.schemas.base import In, Patch
 from panel.schemas.notification_channels import CONFIG_BY_TYPE, NotificationChannelIn, NotificationChannelPatch
 from panel.services import notification_channels
@@ -51,7 +52,11 @@ class ConfigForm(In):
     chat_id = fields.String()
     url = fields.String()
     method = fields.String()
+    headers = fields.String()
     secret = fields.String()
+    connect_timeout = fields.String()
+    timeout = fields.String()
+    verify_ssl = fields.String()
 
 
 class NameForm(Patch):
@@ -69,11 +74,29 @@ CONFIG_FIELDS = tuple(ConfigForm().fields)
 def with_field_names(function, **values):
     """Call the function with the sent settings as `config`. Its errors get the names of the form's fields."""
     config = {name: values.pop(name) for name in CONFIG_FIELDS if name in values}
+    if "headers" in config:
+        config["headers"] = parse_headers(config["headers"])
     try:
         return function(config, **values)
     except Invalid as error:
         error.fields = {name.removeprefix("config."): texts for name, texts in error.fields.items()}
         raise
+
+
+def parse_headers(text):
+    """Return the headers of a text area with one `Name: value` per line. Raise Invalid for another line or a name that
+    occurs twice."""
+    headers = {}
+    for number, line in enumerate(text.splitlines(), start=1):
+        name, colon, value = line.partition(":")
+        name = name.strip()
+        if not line.strip():
+            continue
+        if not colon or not name or name.lower() in map(str.lower, headers):
+            sentence = message("Line {number}: write one header, like X-Team: ops, and each name once.", number=number)
+            raise Invalid(sentence, headers=sentence)
+        headers[name] = value.strip()
+    return headers
 
 
 def get_channel(channel_id):

@@ -10,7 +10,7 @@ from functools import cached_property
 from hashlib import sha256
 from typing import Any, NamedTuple
 
-from sqlalchemy import Row, Select, and_, func, select
+from sqlalchemy import ColumnElement, Row, Select, and_, func, select
 from sqlalchemy.orm import aliased
 
 from panel.core import clock, context
@@ -189,11 +189,6 @@ def select_newest() -> Select[Any]:
         columns.slot.in_(slots),
         columns.at == newest_at,
     )
-    is_current_report = and_(
-        GuestInfo.instance_id == Instance.id,
-        GuestInfo.at >= clock.now() - GUEST_REPORT_TTL,
-        (GuestInfo.at >= Instance.power_reported_at) | Instance.power_reported_at.is_(None),
-    )
     return (
         select(
             Instance.id,
@@ -206,7 +201,16 @@ def select_newest() -> Select[Any]:
         .select_from(Instance)
         .join(Hypervisor, Hypervisor.id == Instance.hypervisor_id)
         .outerjoin(InstanceMetric, is_newest)
-        .outerjoin(GuestInfo, is_current_report)
+        .outerjoin(GuestInfo, is_current_report())
+    )
+
+
+def is_current_report() -> ColumnElement[bool]:
+    """Return the condition that joins an instance with the report of its guest, if it is of this start and not old."""
+    return and_(
+        GuestInfo.instance_id == Instance.id,
+        GuestInfo.at >= clock.now() - GUEST_REPORT_TTL,
+        (GuestInfo.at >= Instance.power_reported_at) | Instance.power_reported_at.is_(None),
     )
 
 
