@@ -37,7 +37,8 @@ RESOURCE_ID = describe("Id of the resource to watch; null for all of the type.",
 METRIC = describe(
     "Metric to compare: the average of the last minute. "
     + ", ".join(f"`{name}` ({unit})" for name, unit in METRIC_UNITS.items())
-    + ". `disk_pct` is how full all file systems are together; it needs the guest agent, which reports every 5 minutes.",
+    + ". `disk_pct` is how full all file systems are together; it needs the guest agent, which reports every "
+    "5 minutes.",
     "cpu_pct",
 )
 OPERATOR = describe("How the metric is compared with the threshold.", "gt")
