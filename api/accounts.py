@@ -195,7 +195,8 @@ def promote(body, account_id):
     """Make a user an operator, or change or remove the operator role.
 
     `full` has full access, `support` can see everything and manage accounts, instances and tasks, `read_only` can see
-    everything, null removes the role. Returns 409 `last_operator` for the last operator with full access.
+    everything, null removes the role; `GET /api/v1/roles` lists all. Returns 409 `last_operator` for the last operator
+    with full access.
     """
     account = operators.promote(accounts.get(account_id), body["role"])
     kit.set_message("Role updated.")

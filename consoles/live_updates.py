@@ -120,7 +120,7 @@ class LiveUpdates:
         self.forget_viewer(stream)
         stream.viewer = viewer
         self.streams_by_account[viewer.access.id].add(stream)
-        if viewer.operator_role:
+        if viewer.operator_permissions:
             self.operator_streams.add(stream)
 
     def forget_viewer(self, stream):
@@ -255,7 +255,7 @@ class LiveUpdates:
             viewer = group[0].viewer
             if viewer is None:
                 continue
-            own = changes if viewer.operator_role else by_account[viewer.access.id]
+            own = changes if viewer.operator_permissions else by_account[viewer.access.id]
             if viewer.is_restricted:
                 self.viewer_jobs.put((lambda streams, own=own: self.send_looked_up(streams, own), group))
             else:
@@ -291,7 +291,7 @@ def send_to_all(streams, event):
 def get_view(viewer):
     """Return what streams have in common that get the same changes."""
     if viewer is None or not viewer.is_restricted:
-        return viewer and (viewer.access.id, viewer.access.permissions, viewer.operator_role)
+        return viewer and (viewer.access.id, viewer.access.permissions, viewer.operator_permissions)
     return viewer
 
 

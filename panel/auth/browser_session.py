@@ -200,7 +200,7 @@ def get_operator_permission_message(role, permission):
             "This is for operators: it needs the permission {permission}. An operator can give it to you.",
             permission=permission,
         )
-    label = permissions.OPERATOR_ROLE_LABELS[role]
+    label = permissions.OPERATOR_ROLE_LABELS.get(role, role)
     return message(
         "Your operator role ({label}) does not include the permission {permission}. "
         "An operator with full access can change your role.",

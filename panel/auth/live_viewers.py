@@ -25,8 +25,8 @@ LIVE_MODELS = {
 @dataclass(frozen=True)
 class LiveViewer:
     access: Access
-    operator_role: str | None
-    """None also for suspended operators and during an impersonation."""
+    operator_permissions: frozenset[str] = frozenset()
+    """Empty also for suspended operators and during an impersonation."""
 
     @property
     def is_restricted(self) -> bool:
@@ -43,7 +43,7 @@ class LiveViewer:
 
     def may_see_as_operator(self, change: Change) -> bool:
         permission = LIVE_MODELS[change.table].live_permissions[1]
-        return permission is not None and permissions.has_operator_permission(self.operator_role, permission)
+        return permission is not None and permission in self.operator_permissions
 
     def has_own_permission(self, change: Change) -> bool:
         permission = LIVE_MODELS[change.table].live_permissions[0]
@@ -70,7 +70,7 @@ def load_viewers(session_ids: Collection[str]) -> dict[str, LiveViewer]:
     accesses = {row.person_id: Access.from_row(row) for row in session.execute(query)}
     incomplete = find_people_without_second_factor(people)
     return {
-        row.id: LiveViewer(accesses[row.account_id], find_operator_role(row))
+        row.id: LiveViewer(accesses[row.account_id], permissions.get_operator_permissions(find_operator_role(row)))
         for row in rows
         if row.impersonator_id or row.account_id not in incomplete
     }

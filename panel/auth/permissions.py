@@ -5,6 +5,7 @@ that the route names, and an allowed source address.
 """
 
 from panel.schemas import constants
+from panel.services import operator_roles
 
 PERMISSION_FAMILIES = tuple(constants.SCOPE_FAMILIES)
 """The scope families (IDT-22, and one for each resource of the panel's own)."""
@@ -156,9 +157,18 @@ def get_operator_permission(permission):
     return validate_permission(f"admin:{OPERATOR_FAMILY.get(family, family)}:{'read' if verb == 'view' else 'write'}")
 
 
+def get_operator_permissions(role):
+    """Return the permissions of an operator with this role: none for None, and for a role that does not exist."""
+    if role is None or role in OPERATOR_ROLES:
+        return OPERATOR_ROLES.get(role, frozenset())
+    granted = operator_roles.find_permissions(role)
+    return frozenset() if granted is None else OPERATOR_READ_PERMISSIONS | granted
+
+
 def has_operator_permission(role, permission):
     """Return whether an operator with this role has the permission. The role None means no operator."""
-    return (permission == ANY_ADMIN and role is not None) or permission in OPERATOR_ROLES.get(role, ())
+    granted = get_operator_permissions(role)
+    return bool(granted) if permission == ANY_ADMIN else permission in granted
 
 
 def may_open_consoles(role):

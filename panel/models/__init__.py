@@ -48,6 +48,7 @@ from panel.models.microvm_settings import MicrovmSettings
 from panel.models.microvms import Microvm, MicrovmImage, MicrovmProfile, MicrovmSnapshot
 from panel.models.migrations import Migration
 from panel.models.notification_channels import AlertNotification, NotificationChannel
+from panel.models.operator_roles import OperatorRole
 from panel.models.plans import Plan, PlanGroup
 from panel.models.projects import Project
 from panel.models.rescues import Rescue

@@ -7,11 +7,11 @@ from marshmallow import Schema, fields, validate
 from panel.core.messages import message
 from panel.schemas.base import Bool, In, Int, Name, Out, PageQuery, Patch, Text, Time, describe
 from panel.schemas.catalog import EXAMPLE_ID
-from panel.schemas.constants import ACCOUNT_LIMITS, OPERATOR_ROLES, PASSWORD_MAX_LENGTH, PASSWORD_MIN_LENGTH
+from panel.schemas.constants import ACCOUNT_LIMITS, MAX_OPERATOR_ROLE_NAME, PASSWORD_MAX_LENGTH, PASSWORD_MIN_LENGTH
 from panel.schemas.instances import validate_time_zone
 
 SUSPENSION_REASON_DESCRIPTION = describe("Reason of the suspension, visible to the user.", "Invoice 1042 is overdue.")
-ROLE_DESCRIPTION = describe("`full`, `support` or `read_only`; null if the user is not an operator.", "support")
+ROLE_DESCRIPTION = describe("Name of the operator role; null if the user is not an operator.", "support")
 
 
 class Email(Text):
@@ -65,7 +65,7 @@ class AccountOut(Caps):
     company_name = fields.String(allow_none=True, **describe("Company.", None))
     timezone = fields.String(**describe("Time zone for displayed times.", "UTC"))
     is_admin = fields.Boolean(**describe("Whether the user is an operator.", False))
-    operator_role = fields.String(allow_none=True, validate=validate.OneOf(OPERATOR_ROLES), **ROLE_DESCRIPTION)
+    operator_role = fields.String(allow_none=True, **ROLE_DESCRIPTION)
     owner_id = fields.String(
         allow_none=True, **describe("Owner of the team that the user is a member of, or null.", None)
     )
@@ -128,11 +128,11 @@ class Suspension(In):
 
 
 class Promotion(In):
-    role = fields.String(
+    role = Text(
         required=True,
         allow_none=True,
-        validate=validate.OneOf(OPERATOR_ROLES),
-        **describe("`full`, `support` or `read_only`; null removes the role.", "support"),
+        maximum=MAX_OPERATOR_ROLE_NAME,
+        **describe("Name of a role of `GET /api/v1/roles`; null removes the role.", "support"),
     )
 
 

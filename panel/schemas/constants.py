@@ -61,6 +61,25 @@ SCOPE_FAMILIES = {
 SCOPES = tuple(f"{family}:{verb}" for family in SCOPE_FAMILIES for verb in ("read", "write"))
 """All scopes of tokens. `:write` does not include `:read`."""
 OPERATOR_ROLES = ("full", "support", "read_only")
+"""The built-in roles of operators."""
+MAX_OPERATOR_ROLE_NAME = 16
+GRANTABLE_OPERATOR_PERMISSIONS = {
+    "admin:accounts:write": message("Customers, their teams, sessions and limits"),
+    "admin:billing:write": message("Credit, charges and resource packs"),
+    "admin:catalog:write": message("Plans, plan groups and volume plans"),
+    "admin:hypervisors:write": message("Hypervisors, locations, storage and backup destinations"),
+    "admin:images:write": message("Images and ISOs"),
+    "admin:instances:write": message("Instances, their consoles, backups and alert rules"),
+    "admin:ip_sets:write": message("IP sets"),
+    "admin:microvm:write": message("Micro VMs and their images"),
+    "admin:security_groups:write": message("Security groups"),
+    "admin:settings:write": message("Settings, announcements, mails and branding"),
+    "admin:subnets:write": message("Subnets and addresses"),
+    "admin:tasks:write": message("Tasks and failed jobs"),
+    "admin:volumes:write": message("Volumes"),
+}
+"""What a role of operators may permit beside seeing everything, with descriptions. `operators` and `tokens` are
+missing, because these give and take the access of others."""
 MEMBER_REACHES = ("all", "projects", "chosen")
 ACCOUNT_LIMITS = {
     "max_certificates": message("Certificates"),

@@ -8,6 +8,7 @@ from panel.core.db import session
 from panel.core.errors import Conflict
 from panel.core.messages import message
 from panel.models import Account, Member
+from panel.services import operator_roles
 
 LAST_OPERATOR_MESSAGE = message("This is the last operator with full access. Assign this role to another user first.")
 
@@ -28,6 +29,8 @@ def promote(account: Account, role: str | None) -> Account:
         ensure_one_left(account)
     if role and session.scalar(select(Member.id).where(Member.account_id == account.id)):
         raise Conflict(message("Members of a customer's team do not run the platform."), reason="is_member")
+    if role:
+        operator_roles.ensure_assignable(role)
     account.operator_role = role
     session.flush()
     return account

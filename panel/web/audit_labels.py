@@ -286,6 +286,7 @@ OBJECT_TYPE_LABELS = {
     "monthly_traffic": lazy_gettext("Monthly traffic"),
     "notification_channel": lazy_gettext("Notification channel"),
     "one_time_token": lazy_gettext("One-time link"),
+    "operator_role": lazy_gettext("Role of operators"),
     "passkey": lazy_gettext("Passkey"),
     "plan": lazy_gettext("Plan"),
     "plan_group": lazy_gettext("Plan group"),

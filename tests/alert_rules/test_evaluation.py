@@ -204,7 +204,9 @@ def test_disk_without_a_current_report_is_no_data(cast, create_rule, evaluate_at
     assert (rule.status, rule.no_data) == ("ok", True)
 
 
-def test_rules_of_a_suspended_account_rest_and_begin_anew(cast, create_rule, create_channel, evaluate_at):
+def test_rules_of_a_suspended_account_are_not_evaluated_and_restart_afterwards(
+    cast, create_rule, create_channel, evaluate_at
+):
     instance, channel = cast.instance(), create_channel()
     rule = create_rule(duration=120, channel_ids=[channel.id])
     firing = create_rule(name="firing", channel_ids=[channel.id])
@@ -230,12 +232,12 @@ def test_beginning_and_end_are_in_the_activity_log(cast, create_rule, evaluate_a
     for minute, value in enumerate((95, 96, 20)):
         evaluate_at(minute, value, instance)
     rows = session.scalars(events.listing(cast.owner, resource_id=instance.id)).all()
-    alerts = [(row.kind, row.data["rule"], row.data["alert_rule_id"]) for row in rows if row.resource_type == "alert"]
-    assert alerts == [("alert.resolved", "CPU", rule.id), ("alert.firing", "CPU", rule.id)]
+    recorded = [(row.kind, row.data["rule"], row.data["alert_rule_id"]) for row in rows if row.resource_type == "alert"]
+    assert recorded == [("alert.resolved", "CPU", rule.id), ("alert.firing", "CPU", rule.id)]
     assert all(row.fanned_out_at and row.snapshot is None for row in rows if row.resource_type == "alert")
 
 
-def test_alerts_in_the_activity_log_need_the_permission_to_see_rules(cast, create_rule, evaluate_at):
+def test_alert_events_in_the_activity_log_need_the_permission_to_see_rules(cast, create_rule, evaluate_at):
     instance = cast.instance()
     create_rule()
     evaluate_at(0, 95, instance)

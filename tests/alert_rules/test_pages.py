@@ -96,7 +96,7 @@ def test_webhook_form_takes_headers_and_time_outs(browser_as, cast):
     assert "X-Key" not in browser.get(f"/notification-channels/{channel.id}/edit").text
 
 
-def test_page_says_why_a_rule_has_no_data(browser_as, cast, create_rule, evaluate_at):
+def test_page_shows_the_reason_of_no_data(browser_as, cast, create_rule, evaluate_at):
     cast.instance()
     cpu, disk = create_rule(), create_rule(metric="disk_pct", name="disk")
     evaluate_at(0)
@@ -105,7 +105,7 @@ def test_page_says_why_a_rule_has_no_data(browser_as, cast, create_rule, evaluat
     assert "no file system report of its guest agent" in browser.get(f"/alert-rules/{disk.id}").text
 
 
-def test_pages_say_that_alerts_of_a_suspended_account_are_paused(browser_as, cast, create_rule):
+def test_pages_show_that_rules_of_a_suspended_account_are_paused(browser_as, cast, create_rule):
     rule, browser = create_rule(), browser_as("owner")
     assert "Alerts are paused" not in browser.get("/alert-rules").text
     accounts.suspend(cast.owner)

@@ -11,14 +11,14 @@ from sqlalchemy.exc import OperationalError
 
 from consoles import event_stream, live_updates
 from consoles.live_updates import LiveUpdates
-from panel.auth import live_viewers
+from panel.auth import live_viewers, permissions
 from panel.auth.live_viewers import LiveViewer
 from panel.core.live_changes import Change
 from panel.services.access import Access
 from tests.support.waiting import wait_until
 
-ADA, BOB = (LiveViewer(Access(name, name, f"{name}@example.com"), None) for name in ("ada", "bob"))
-OPERATOR = LiveViewer(Access("eve", "eve", "eve@example.com"), "full")
+ADA, BOB = (LiveViewer(Access(name, name, f"{name}@example.com")) for name in ("ada", "bob"))
+OPERATOR = LiveViewer(Access("eve", "eve", "eve@example.com"), permissions.OPERATOR_ROLES["full"])
 
 
 class Reader:
@@ -125,7 +125,7 @@ def test_stream_ends_with_its_session_and_others_go_on(live, viewers, open_strea
 def test_changed_right_applies_to_an_open_stream(live, viewers, open_stream):
     reader = open_stream("operator")
     reader.read()
-    viewers["operator"] = LiveViewer(OPERATOR.access, None)
+    viewers["operator"] = LiveViewer(OPERATOR.access)
     live.check_viewers()
     live.dispatch([Change(None, "hypervisors", "h"), Change("eve", "tasks", "own")])
     assert reader.read()[2] == [["tasks", "own", ""]]

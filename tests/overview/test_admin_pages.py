@@ -34,6 +34,7 @@ from panel.services import (
     mail_templates,
     mass_mail_templates,
     mass_mails,
+    operator_roles,
     microvms,
     overview,
     resource_packs,
@@ -156,6 +157,7 @@ def page_ids(cast, deployed):
     ids["template_id"] = mail_templates.list_all()[0].id
     ids["mass_mail_id"] = mass_mails.create(name="n", text="t", mails_per_minute=1).id
     ids["mass_mail_template_id"] = mass_mail_templates.create(name="n", subject="s", text="t").id
+    ids["role_name"] = operator_roles.create(name="network", permissions=[]).name
     ids["job_id"] = backup_policies.create_job(cast.location, plan_id=ids["policy_id"]).id
     session.commit()
     facts = {"name": "before", "status": "available", "cpu_cores": 1, "ram": 512, "disk_ids": []}

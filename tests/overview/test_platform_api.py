@@ -134,6 +134,7 @@ def test_scheduler_without_redis_is_unavailable(api_as, monkeypatch):
 def test_roles_have_permissions_and_operators(api_as):
     roles = {role["id"]: role for role in get_data(api_as, "roles")}
     assert roles.keys() == permissions.OPERATOR_ROLES.keys()
+    assert all(role["built_in"] for role in roles.values())
     assert set(roles["full"]["permissions"]) == set(permissions.ADMIN_PERMISSIONS)
     assert "admin:settings:write" not in roles["support"]["permissions"]
     before = roles["support"]["operators"]

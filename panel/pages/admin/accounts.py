@@ -7,8 +7,10 @@ from marshmallow import fields
 
 from panel.auth import login
 from panel.auth.browser_session import ensure_permission, get_current_account, require_page_permission
+from panel.auth.operator_roles import list_roles
 from panel.core.errors import Invalid
 from panel.models import Account
+from panel.pages.admin import labels
 from panel.schemas.accounts import AccountIn, AccountPatch, Promotion, Suspension
 from panel.schemas.base import Name
 from panel.schemas.constants import ACCOUNT_LIMITS
@@ -29,7 +31,7 @@ from panel.web.htmx import build_action_response, flash_message, redirect_to, re
 from panel.web.page_registry import NavigationEntry, SearchResults
 from panel.web.paging import Page
 from panel.web.translation import gettext as _
-from panel.web.translation import lazy_gettext, translate
+from panel.web.translation import translate
 
 bp = Blueprint("admin_accounts", __name__, url_prefix="/admin/customers")
 NAVIGATION = NavigationEntry(
@@ -50,15 +52,6 @@ READ_PERMISSION, WRITE_PERMISSION, WRITE_OPERATORS = (
     "admin:accounts:read",
     "admin:accounts:write",
     "admin:operators:write",
-)
-OPERATOR_ROLE_OPTIONS = (
-    ("full", lazy_gettext("Full access"), lazy_gettext("Can do everything.")),
-    (
-        "support",
-        lazy_gettext("Support"),
-        lazy_gettext("Can view everything and manage customers, their instances and tasks."),
-    ),
-    ("read_only", lazy_gettext("Read only"), lazy_gettext("Can view everything but change nothing.")),
 )
 
 
@@ -81,9 +74,7 @@ def index():
     suspended = {"yes": True, "no": False}.get(request.args.get("suspended"))
     query = accounts.listing(request.args.get("search", "")[:255], kind=kind, suspended=suspended)
     page = Page(accounts.with_details(query), orders=ORDERS)
-    return render(
-        "admin/accounts/index.html", "rows", page=page, roles=dict((role[:2]) for role in OPERATOR_ROLE_OPTIONS)
-    )
+    return render("admin/accounts/index.html", "rows", page=page, roles=labels.OPERATOR_ROLES)
 
 
 @bp.get("/new")
@@ -165,6 +156,18 @@ def access(account_id):
     return access_page(accounts.get(account_id), Form(Suspension))
 
 
+def list_role_options():
+    """Return (name, label, description) of each role that an operator may have."""
+    return [
+        (
+            role["name"],
+            labels.OPERATOR_ROLES.get(role["name"], role["name"]),
+            labels.OPERATOR_ROLE_DESCRIPTIONS.get(role["name"], role["description"]),
+        )
+        for role in list_roles()
+    ]
+
+
 def access_page(account, form, block=None):
     access_facts = {
         "sessions": Page(sessions.listing(account)).total,
@@ -173,7 +176,7 @@ def access_page(account, form, block=None):
         "passkey": factors.has_passkey(account),
         "owned_resources": accounts.describe_owned_resources(account),
     }
-    context = {"account": account, "form": form, "roles": OPERATOR_ROLE_OPTIONS, **access_facts}
+    context = {"account": account, "form": form, "roles": list_role_options(), **access_facts}
     return render("admin/accounts/access.html", block, status=form.status, **context)
 
 

@@ -63,3 +63,13 @@ PERSON_KINDS = {
     "command_line": lazy_gettext("Command line"),
     "nobody": lazy_gettext("Not signed in"),
 }
+OPERATOR_ROLES = {
+    "full": lazy_gettext("Full access"),
+    "support": lazy_gettext("Support"),
+    "read_only": lazy_gettext("Read only"),
+}
+OPERATOR_ROLE_DESCRIPTIONS = {
+    "full": lazy_gettext("Can do everything."),
+    "support": lazy_gettext("Can view everything and manage customers, their instances and tasks."),
+    "read_only": lazy_gettext("Can view everything but change nothing."),
+}
