@@ -75,5 +75,9 @@ def show_installation(instance_id):
     out=kit.build_page_schema(EventOut),
 )
 def list_events(instance_id):
-    """List the events of an instance, newest first."""
-    return kit.paginate(events.listing(kit.get_current_access(), resource_id=get_own_instance(instance_id).id))
+    """List the events of an instance, newest first.
+
+    Alerts are in the history of their rules.
+    """
+    instance_id = get_own_instance(instance_id).id
+    return kit.paginate(events.listing(kit.get_current_access(), resource_id=instance_id, with_alerts=False))

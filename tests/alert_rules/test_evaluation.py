@@ -237,6 +237,15 @@ def test_beginning_and_end_are_in_the_activity_log(cast, create_rule, evaluate_a
     assert all(row.fanned_out_at and row.snapshot is None for row in rows if row.resource_type == "alert")
 
 
+def test_events_of_the_api_have_no_alerts(api_as, cast, create_rule, evaluate_at):
+    """A token with the scope for instances does not learn of alert rules."""
+    instance = cast.instance()
+    create_rule()
+    evaluate_at(0, 95, instance)
+    rows = api_as("owner", "GET", f"/api/instance/{instance.id}/events").json["data"]
+    assert not [row for row in rows if row["kind"].startswith("alert")]
+
+
 def test_alert_events_in_the_activity_log_need_the_permission_to_see_rules(cast, create_rule, evaluate_at):
     instance = cast.instance()
     create_rule()
