@@ -80,4 +80,4 @@ def list_events(instance_id):
     Alerts are in the history of their rules.
     """
     instance_id = get_own_instance(instance_id).id
-    return kit.paginate(events.listing(kit.get_current_access(), resource_id=instance_id, with_alerts=False))
+    return kit.paginate(events.listing(kit.get_current_access(), resource_id=instance_id, with_alert_events=False))

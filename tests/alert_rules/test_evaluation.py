@@ -237,7 +237,7 @@ def test_beginning_and_end_are_in_the_activity_log(cast, create_rule, evaluate_a
     assert all(row.fanned_out_at and row.snapshot is None for row in rows if row.resource_type == "alert")
 
 
-def test_events_of_the_api_have_no_alerts(api_as, cast, create_rule, evaluate_at):
+def test_events_of_the_api_have_no_alert_events(api_as, cast, create_rule, evaluate_at):
     """A token with the scope for instances does not learn of alert rules."""
     instance = cast.instance()
     create_rule()
