@@ -131,6 +131,7 @@ class Promotion(In):
     role = Text(
         required=True,
         allow_none=True,
+        minimum=1,
         maximum=MAX_OPERATOR_ROLE_NAME,
         **describe("Name of a role of `GET /api/v1/roles`; null removes the role.", "support"),
     )

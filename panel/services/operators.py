@@ -29,7 +29,7 @@ def promote(account: Account, role: str | None) -> Account:
         ensure_one_left(account)
     if role and session.scalar(select(Member.id).where(Member.account_id == account.id)):
         raise Conflict(message("Members of a customer's team do not run the platform."), reason="is_member")
-    if role:
+    if role is not None:
         operator_roles.ensure_assignable(role)
     account.operator_role = role
     session.flush()
