@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from sqlalchemy import ColumnElement, Select, SQLColumnExpression, or_, select
+from sqlalchemy import ColumnElement, Select, SQLColumnExpression, func, or_, select
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.functions import FunctionElement
 from sqlalchemy.types import NullType
@@ -138,7 +138,9 @@ def id_starts_with(column: SQLColumnExpression[Any], text: str) -> ColumnElement
 
 
 def contains_text(column: SQLColumnExpression[Any], text: str) -> ColumnElement[bool]:
-    return column.icontains(text, autoescape=True)
+    """Return whether the column contains the text, in whatever letter case. PostgreSQL's ILIKE takes twice as long."""
+    escaped_text = re.sub(r"([/%_])", r"/\1", text)
+    return func.lower(column).like(func.lower(f"%{escaped_text}%"), escape="/")
 
 
 def select_by_name(model: Any, name: Any, detail: Any, text: str) -> Select[str, str, str | None]:

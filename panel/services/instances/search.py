@@ -38,6 +38,8 @@ ADDRESS_PATTERN = re.compile(r"-?[0-9A-Fa-f]*(:[0-9A-Fa-f]*){2,}\Z")
 NUMBER_PATTERN = re.compile(r"h[0-9]{8}", re.IGNORECASE)
 """An instance's number, such as h25316154."""
 ID_LENGTH = 36
+ADDRESS_BEGINNING_PATTERN = re.compile(r"[0-9a-f.:/]+", re.IGNORECASE)
+"""What an IP address or a network can begin with."""
 
 NAME_COLUMNS = (Instance.display_name, Instance.hostname, Instance.name)
 
@@ -69,15 +71,16 @@ def split_words(text: str) -> list[str]:
 
 
 def address_condition(value: str) -> ColumnElement[bool]:
-    starts_with = Address.ip.startswith(value, autoescape=True)
-    return Instance.interfaces.any(Interface.addresses.any(starts_with) | Interface.prefixes.any(starts_with))
+    holders = select(Interface.instance_id).join(Address, Address.interface_id == Interface.id)
+    return Instance.id.in_(holders.where(HasPrefix(Address.ip, value.lower())))
 
 
 def iter_word_conditions(value: str) -> Iterator[ColumnElement[bool]]:
-    yield address_condition(value)
     yield from (contains_text(column, value) for column in NAME_COLUMNS)
     if is_id(value):
         yield id_starts_with(Instance.id, value)
+    if ADDRESS_BEGINNING_PATTERN.fullmatch(value):
+        yield address_condition(value)
 
 
 def state_condition(value: str) -> ColumnElement[bool]:
