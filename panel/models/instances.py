@@ -17,6 +17,7 @@ from sqlalchemy import (
     func,
     or_,
     select,
+    text,
 )
 from sqlalchemy.ext.hybrid import hybrid_property
 from sqlalchemy.orm import Mapped, column_property, foreign, mapped_column, relationship
@@ -29,13 +30,22 @@ from panel.models.images import Image
 from panel.models.isos import Iso
 from panel.models.plans import Plan
 from panel.models.subnets import Address
-from panel.models.tasks import OPEN_STATUSES, REBUILD_TASK_KINDS, TRANSITION_TASK_KINDS, Task, is_open
+from panel.models.tasks import REBUILD_TASK_KINDS, TRANSITION_TASK_KINDS, Task, is_open
 
 if TYPE_CHECKING:
     from panel.models.forges import Forge
     from panel.models.resource_packs import ResourcePack
     from panel.models.snapshots import Snapshot
     from panel.models.volumes import Volume
+
+
+IS_MISSING_SQL = "instances.missing_on_node"
+HAS_PROBLEM_SQL = (
+    f"(instances.last_error is not null or {IS_MISSING_SQL}"
+    " or instances.suspended_reason is not null and instances.suspended_reason <> 'user')"
+)
+"""The condition of the partial index for instances that need attention, which are few: the last deploy failed, they are
+missing on the node, or the platform suspended them. Queries use the same words, so that databases use the index."""
 
 
 class Instance(TimestampMixin, Model):
@@ -49,6 +59,13 @@ class Instance(TimestampMixin, Model):
         Index("ix_instances_hypervisor_id_id", "hypervisor_id", "id"),
         Index("ix_instances_account_id_display_name_id", "account_id", "display_name", "id"),
         Index("ix_instances_display_name_id", "display_name", "id"),
+        Index(
+            "ix_instances_with_problems",
+            "account_id",
+            "id",
+            sqlite_where=text(HAS_PROBLEM_SQL),
+            postgresql_where=text(HAS_PROBLEM_SQL),
+        ),
     )
 
     name: Mapped[str] = mapped_column(String(16), unique=True)
@@ -318,7 +335,7 @@ Instance.rebuilding = column_property(
     .where(
         Task.resource_id == Instance.id,
         Task.lock.in_(("exclusive", "final")),
-        Task.status.in_(OPEN_STATUSES),
+        is_open(Task.status),
         Task.kind.in_(REBUILD_TASK_KINDS),
     )
     .correlate_except(Task)

@@ -2,7 +2,7 @@
 
 from datetime import datetime
 
-from sqlalchemy import JSON, BigInteger, ColumnElement, ForeignKey, Index, String, Text, bindparam, text
+from sqlalchemy import JSON, BigInteger, ColumnElement, ForeignKey, Index, String, Text, bindparam, literal_column, text
 from sqlalchemy.orm import InstrumentedAttribute, Mapped, mapped_column, relationship
 
 from panel.core import clock, messages
@@ -14,6 +14,11 @@ OPEN_STATUSES = ("pending", "queued", "running")
 def is_open(status: InstrumentedAttribute[str]) -> ColumnElement[bool]:
     """Return the condition of the partial indexes as SQL, in the same words, so that databases use the indexes."""
     return status.in_(bindparam("open_statuses", OPEN_STATUSES, expanding=True, literal_execute=True))
+
+
+def has_failed(status: InstrumentedAttribute[str]) -> ColumnElement[bool]:
+    """Return the condition of the partial index of failed tasks as SQL, like `is_open`."""
+    return status == literal_column("'failed'")
 
 
 REBUILD_TASK_KINDS = (

@@ -7,11 +7,13 @@ from decimal import Decimal
 from typing import Any
 
 from redis import RedisError
-from sqlalchemy import Row, Select, and_, case, func, or_, select
+from sqlalchemy import Row, Select, and_, case, func, or_, select, text
 
 from panel.core import clock
 from panel.core.db import session
 from panel.models import Address, Hypervisor, HypervisorGroup, Instance, Storage, Subnet, Task, Volume
+from panel.models.instances import IS_MISSING_SQL
+from panel.models.tasks import has_failed
 from panel.schemas.constants import INSTANCE_STATES
 from panel.services import hypervisors, placement, subnets, workers
 from panel.services.metrics.hosts import list_location_loads
@@ -141,7 +143,7 @@ def select_undeleted_volumes() -> Select[Volume]:
 
 
 def select_missing_instances() -> Select[Instance]:
-    return select(Instance).where(Instance.missing_on_node).order_by(Instance.id.desc())
+    return select(Instance).where(text(IS_MISSING_SQL)).order_by(Instance.id.desc())
 
 
 def select_failed_since(moment: datetime) -> Select[Task]:
@@ -149,13 +151,13 @@ def select_failed_since(moment: datetime) -> Select[Task]:
 
     It compares ids, which begin with the time of creation, so the primary key's index is enough.
     """
-    query = select(Task).where(Task.id >= make_first_id(moment), Task.status == "failed")
+    query = select(Task).where(Task.id >= make_first_id(moment), has_failed(Task.status))
     return query.where(~CAUSED_BY_CUSTOMER).order_by(Task.id.desc())
 
 
 def select_recent_failures() -> Select[Task]:
     """Select tasks of the last 24 hours that failed because of the platform."""
-    recent = Task.status == "failed", Task.finished_at > clock.now() - timedelta(hours=24)
+    recent = has_failed(Task.status), Task.finished_at > clock.now() - timedelta(hours=24)
     return select(Task).where(*recent, ~CAUSED_BY_CUSTOMER)
 
 
@@ -180,7 +182,7 @@ def list_customer_failures(moment: datetime) -> dict[str, list[list[Any]]]:
     """
     count, category_column = func.count(), FAILED_WHAT.label("what")
     query = select(category_column, Task.error, count).where(
-        Task.id >= make_first_id(moment), Task.status == "failed", CAUSED_BY_CUSTOMER
+        Task.id >= make_first_id(moment), has_failed(Task.status), CAUSED_BY_CUSTOMER
     )
     failures: dict[str, list[list[Any]]] = {}
     for category, *sentence_and_count in session.execute(

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any, TypeVar
 
-from sqlalchemy import ColumnElement, ScalarSelect, Select, bindparam, exists, func, or_, select
+from sqlalchemy import ColumnElement, ScalarSelect, Select, bindparam, exists, func, select, text
 from sqlalchemy.orm import InstrumentedAttribute, joinedload, selectinload
 
 from panel.core.db import session
@@ -23,6 +23,7 @@ from panel.models import (
     SecurityGroupMember,
     Volume,
 )
+from panel.models.instances import HAS_PROBLEM_SQL
 from panel.services.access import Access
 from panel.services.instances.search import build_conditions
 from panel.services.search_kinds import customer_search
@@ -119,10 +120,7 @@ def select_state_counts(account: Access | Account) -> Select:
 def select_with_problems(account: Access | Account) -> Select[Instance]:
     """Select instances that need attention: the last deploy failed, they are missing on the node, or the platform
     suspended them."""
-    suspended_by_platform = Instance.suspended_reason.is_not(None) & (Instance.suspended_reason != "user")
-    return listing(account).where(
-        or_(Instance.last_error.is_not(None), Instance.missing_on_node, suspended_by_platform)
-    )
+    return listing(account).where(text(HAS_PROBLEM_SQL))
 
 
 def get_self_provisioned_totals(account: Access | Account) -> dict[str, int]:
