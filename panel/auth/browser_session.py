@@ -77,7 +77,8 @@ def get_current_account():
     """Return the account of the viewer, or None when nobody is signed in or the database is unavailable."""
     if g.get("is_database_unavailable"):
         return None
-    return current_user.account if current_user and current_user.is_authenticated else None
+    user = current_user._get_current_object()  # once, because each access through the proxy looks it up
+    return user.account if user and user.is_authenticated else None
 
 
 def get_current_access():

@@ -2,6 +2,7 @@
 
 import secrets
 from datetime import timedelta
+from functools import cached_property
 from zlib import crc32
 
 from flask import current_app, g, request, url_for
@@ -91,8 +92,15 @@ class Macros:
     def __init__(self, environment):
         self.environment = environment
 
+    @property
+    def module(self):
+        return self.environment.get_template("ui.html").module
+
     def __getattr__(self, name):
-        return getattr(self.environment.get_template("ui.html").module, name)
+        macro = getattr(self.module, name)
+        if not self.environment.auto_reload:  # the template cannot change
+            setattr(self, name, macro)
+        return macro
 
 
 def are_prices_shown():
@@ -132,7 +140,7 @@ class PageLayout:
     def __init__(self, account, is_operator_area):
         self.account, self.is_operator_area = account, is_operator_area
 
-    @property
+    @cached_property
     def navigation(self):
         """Return (group, entries) with the pages that the viewer may open, except those of the account menu."""
         pages = get_operator_pages() if self.is_operator_area else get_customer_pages()

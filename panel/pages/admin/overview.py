@@ -23,6 +23,7 @@ from panel.services import (
     hypervisors,
     installation_backups,
     overview,
+    platform_health,
     tasks,
 )
 from panel.web import audit_view
@@ -62,13 +63,14 @@ def show():
     lately = overview.select_failed_since(get_start_of_day())
     failed, failures = count_rows(lately), session.scalars(lately.limit(MAX_NAMED_ITEMS)).all()
     capacities = overview.list_capacities()
+    health = platform_health.get_health()
     return render(
         "admin/overview/show.html",
         "live",
         checklist=build_checklist(),
-        health_items=platform_view.build_health_items(),
+        health_items=platform_view.build_health_items(health),
         curves=platform_view.build_curves(capacities),
-        items=sort_findings(failed, failures, capacities),
+        items=sort_findings(failed, failures, capacities, health.missing_backups),
         capacities=capacities,
         days_left=capacity_forecast.list_days_left(capacities),
         entries=platform_view.list_newest_entries(),
@@ -103,15 +105,15 @@ class AttentionItem:
     address: str
 
 
-def sort_findings(failed, failures, capacities):
+def sort_findings(failed, failures, capacities, missing_backups):
     """Return all attention items, most severe first."""
     return sorted(
-        [*iter_findings(failed, failures), *iter_capacity_findings(capacities)],
+        [*iter_findings(failed, failures, missing_backups), *iter_capacity_findings(capacities)],
         key=lambda item: SEVERITY_LEVELS.index(item.level),
     )
 
 
-def iter_findings(failed, failures):
+def iter_findings(failed, failures, missing_backups):
     alive = overview.count_workers()
     if not alive:
         reason = _("Tasks wait until a worker runs.")
@@ -141,7 +143,7 @@ def iter_findings(failed, failures):
             error=volume.error,
         )
         yield AttentionItem("danger", "database", title, text, url_for("admin_volumes.index", search=volume.name))
-    yield from iter_backup_findings()
+    yield from iter_backup_findings(missing_backups)
     for storage in overview.list_full_storages():
         title = _(
             "Storage %(name)s on %(hypervisor)s is nearly full", name=storage.name, hypervisor=storage.hypervisor.name
@@ -164,7 +166,7 @@ def iter_findings(failed, failures):
         yield AttentionItem("info", "help-circle", title, text, hypervisor_url(node))
 
 
-def iter_backup_findings():
+def iter_backup_findings(missing_backups):
     """Yield items for unavailable destinations, a failed backup of the installation, damaged or missing backups,
     failed copies and restore tests, and instances whose backups are overdue."""
     for destination in session.scalars(backup_destinations.select_unavailable().limit(MAX_NAMED_ITEMS)):
@@ -190,9 +192,11 @@ def iter_backup_findings():
         text = _("Backups of these instances did not pass: %(names)s.", names=", ".join(names))
         address = url_for("admin_backup_restore_tests.listing", status="failed")
         yield AttentionItem("danger", "archive", title, text, address)
-    if overdue := backup_coverage.count_overdue():
+    if missing_backups:
         title = ngettext(
-            "%(num)s running instance has no recent backup", "%(num)s running instances have no recent backup", overdue
+            "%(num)s running instance has no recent backup",
+            "%(num)s running instances have no recent backup",
+            missing_backups,
         )
         days = backup_coverage.DEFAULT_MAX_AGE_DAYS
         text = _("They have a backup policy, but no complete backup of the last %(days)d days.", days=days)

@@ -8,7 +8,7 @@ from panel.auth.browser_session import has_permission
 from panel.core import clock
 from panel.core.db import session
 from panel.core.formatting import format_duration
-from panel.services import accounts, audit, platform_health
+from panel.services import accounts, audit
 from panel.services.metrics.hosts import list_platform_curves
 from panel.web.area_charts import MAX_BANDS, AreaChart, build_bands
 from panel.web.charts import format_value
@@ -33,9 +33,8 @@ class HealthItem:
     color: str
 
 
-def build_health_items():
+def build_health_items(health):
     """Return the figures of the platform's health, each with a link to what is behind it."""
-    health = platform_health.get_health()
     return [
         build_hypervisor_item(health.hypervisors),
         build_queue_item(health),
