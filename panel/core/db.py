@@ -18,6 +18,7 @@ from flask_sqlalchemy.session import Session as BoundSession
 from sqlalchemy import (
     DDL,
     BigInteger,
+    BindParameter,
     Connection,
     CursorResult,
     DateTime,
@@ -29,6 +30,7 @@ from sqlalchemy import (
     Table,
     Text,
     TypeDecorator,
+    bindparam,
     event,
 )
 from sqlalchemy.engine import Engine
@@ -275,6 +277,12 @@ def init_db(app: "Flask", config: Config) -> None:
 def make_fernet_keys(secret_keys: str) -> list[bytes]:
     """Return a Fernet key for each key of `PANEL_SECRET_KEY`, which may list several, newest first."""
     return [urlsafe_b64encode(sha256(b"at rest:" + key.strip().encode()).digest()) for key in secret_keys.split(",")]
+
+
+def literal_limit(count: int) -> BindParameter[int]:
+    """Return a limit that is written into the statement. PostgreSQL plans a query with many joins again at each
+    execution when its limit is a parameter. Each value is a statement of its own, so use it for few values."""
+    return bindparam("limit", count, unique=True, literal_execute=True)
 
 
 def with_lock(query: Select[*Columns], **options: Any) -> Select[*Columns]:

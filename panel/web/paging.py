@@ -1,14 +1,15 @@
 """Pages of lists: `ui.pagination` shows their position to people, `api.paging` to programs."""
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from flask import request, url_for
 from flask import session as cookie
-from sqlalchemy import bindparam, func
+from sqlalchemy import func
 from sqlalchemy.orm import InstrumentedAttribute
 
-from panel.core.db import session
+from panel.core.db import literal_limit, session
 from panel.web import large_totals
 
 PAGE_SIZES = (25, 50, 100)
@@ -26,22 +27,27 @@ class Page:
     CSV export it is the first rows of the list.
 
     `orders` are the columns by which people may sort, by their names in the address. Each needs an index.
+
+    With `all_rows`, a select of the same entity without conditions, a searched list or a later page is found by its ids
+    first: conditions are evaluated once for rows and total, and skipped rows are not loaded.
     """
 
     orders: Mapping[str, InstrumentedAttribute[Any]] = {}
     order, is_descending = "", False
 
-    def __init__(self, query, number=None, per_page=None, orders=None):
+    def __init__(self, query, number=None, per_page=None, orders=None, all_rows=None, is_searched=False):
         if number is None and is_csv_requested():
             number, per_page = 1, MAX_CSV_ROWS
         self.number = number or parse_page_number(request.args.get("page"))
         self.per_page = per_page or parse_requested_page_size()
         if orders:
             query = self._sort(query, orders, request.args.get(ORDER_PARAMETER, ""))
-        self.rows, self.total = self._load(query)
+        by_ids = all_rows is not None and (is_searched or self.number > 1)
+        load = partial(self._load_by_ids, all_rows) if by_ids else self._load
+        self.rows, self.total = load(query)
         if number is None and self.number > self.last:
             self.number = self.last
-            self.rows, self.total = self._load(query)
+            self.rows, self.total = load(query)
 
     def _sort(self, query, orders, requested):
         """Return the query in the requested order, if it is one of `orders`. A minus before the name reverses it."""
@@ -53,15 +59,14 @@ class Page:
         columns = dict.fromkeys((orders[name], orders[name].class_.id))
         return query.order_by(None).order_by(*(c.desc() if self.is_descending else c.asc() for c in columns))
 
-    def _load(self, query):
-        """Return rows and total. One query, two for a page beyond the end.
-
-        The limit is a literal, because PostgreSQL plans each query again when the limit is a bound parameter.
-        """
+    def _load(self, query, total_column=None):
+        """Return rows and total. One query, two for a page beyond the end."""
         count = query.with_only_columns(func.count(), maintain_column_froms=True).order_by(None)
         total = large_totals.find(count)
-        statement = query if total else query.add_columns(count.scalar_subquery().label("total"))
-        statement = statement.limit(bindparam("per_page", self.per_page, literal_execute=True))
+        if total_column is None:
+            total_column = count.scalar_subquery()
+        statement = query if total else query.add_columns(total_column.label("total"))
+        statement = statement.limit(literal_limit(self.per_page))
         skipped = (self.number - 1) * self.per_page
         if skipped:
             statement = statement.offset(skipped)
@@ -76,6 +81,13 @@ class Page:
         elif len(rows) < self.per_page:
             total = skipped + len(rows)
         return [row[0] for row in rows] if is_single else rows, total
+
+    def _load_by_ids(self, all_rows, query):
+        """Return rows and total. Two queries, three for a page beyond the end."""
+        id_column = all_rows.column_descriptions[0]["entity"].id
+        ids, total = self._load(query.with_only_columns(id_column), total_column=func.count().over())
+        rows = {row.id: row for row in session.scalars(all_rows.where(id_column.in_(ids))).unique()} if ids else {}
+        return [rows[row_id] for row_id in ids if row_id in rows], total
 
     @classmethod
     def from_list(cls, rows, number, per_page):

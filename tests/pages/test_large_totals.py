@@ -67,3 +67,12 @@ def test_page_beyond_the_end_gives_exact_total(keys):
     load_total(keys.owner)
     add_key(keys.owner, 4)
     assert load_total(keys.owner, number=9) == 5
+
+
+@pytest.mark.parametrize(("number", "names"), [(1, ["key 3", "key 2"]), (2, ["key 1", "key 0"]), (3, [])])
+def test_page_found_by_ids_has_same_rows_and_total(keys, number, names):
+    all_rows = select(SshKey).where(SshKey.account_id == keys.owner.id)
+    query = all_rows.where(SshKey.name.contains("key")).order_by(SshKey.id.desc())
+    for _request in range(2):  # counted, then stored
+        page = Page(query, number, 2, all_rows=all_rows, is_searched=True)
+        assert ([key.name for key in page], page.total) == (names, 4)

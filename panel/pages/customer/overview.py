@@ -10,7 +10,7 @@ from panel.auth.browser_session import (
     require_page_permission,
 )
 from panel.core import clock
-from panel.core.db import session
+from panel.core.db import literal_limit, session
 from panel.models import Account, Member
 from panel.pages.customer.checklist import build_checklist
 from panel.pages.customer.last_visit import track_last_visit
@@ -51,7 +51,7 @@ def show():
 
 def build_instances_context():
     access = get_current_access()
-    recent = session.scalars(instances.listing(access).limit(MAX_INSTANCES)).unique().all()
+    recent = session.scalars(instances.listing(access).limit(literal_limit(MAX_INSTANCES))).unique().all()
     return {
         "instance_summary": dashboard.summarize_instances(access),
         "recent": recent,
@@ -60,11 +60,13 @@ def build_instances_context():
         "charts": charts,
         "used_traffic": count_used_bytes,
         "console_errors": lambda instance: list_console_errors(instance, permission_error("instances.console")),
-        "instances_with_problems": session.scalars(instances.select_with_problems(access).limit(MAX_RECENT))
+        "instances_with_problems": session.scalars(
+            instances.select_with_problems(access).limit(literal_limit(MAX_RECENT))
+        )
         .unique()
         .all(),
         "recent_tasks": list_recent_tasks(access),
-        "labeled_events": label_events(session.scalars(events.listing(access).limit(MAX_EVENTS)).all()),
+        "labeled_events": label_events(session.scalars(events.listing(access).limit(literal_limit(MAX_EVENTS))).all()),
         "last_visit": track_last_visit(),
         "costs": get_costs(access),
     }

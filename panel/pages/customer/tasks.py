@@ -7,7 +7,7 @@ from sqlalchemy import select
 
 from panel.auth.browser_session import get_current_access, permission_error, require_page_permission
 from panel.core import clock
-from panel.core.db import session
+from panel.core.db import literal_limit, session
 from panel.core.task_kinds import task_label
 from panel.models import Image, Instance, Iso, MediaDownload, Microvm, MicrovmImage, Task, Volume
 from panel.pages.shared import followed_tasks
@@ -126,8 +126,10 @@ def find_instance_names(rows):
 def list_recent_tasks(access):
     """Return recent tasks: open ones first, then finished ones. `results` are those of the viewer that have just
     ended."""
-    open_tasks = session.scalars(tasks.listing(access, status="open").limit(MAX_MENU_TASKS)).all()
-    ended = [task for task in session.scalars(tasks.listing(access).limit(MAX_MENU_TASKS)) if not task.open]
+    open_tasks = session.scalars(tasks.listing(access, status="open").limit(literal_limit(MAX_MENU_TASKS))).all()
+    ended = [
+        task for task in session.scalars(tasks.listing(access).limit(literal_limit(MAX_MENU_TASKS))) if not task.open
+    ]
     listed = open_tasks + ended[: max(2, MAX_MENU_TASKS - len(open_tasks))]
     since = clock.now() - RESULT_AGE
     return {

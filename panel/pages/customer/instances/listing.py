@@ -8,7 +8,7 @@ from panel.models import Instance
 from panel.pages.customer.instances import bp
 from panel.pages.shared.instances.row_actions import list_row_actions
 from panel.schemas.constants import INSTANCE_STATES
-from panel.services import metrics, projects
+from panel.services import instances, metrics, projects
 from panel.services.instances.action_catalog import CUSTOMER_BULK_BUTTONS
 from panel.web import charts
 from panel.web.htmx import render
@@ -30,7 +30,8 @@ def index():
     query, search_error = search_or_empty(
         get_current_access(), search=search, state=state, project_id=project and project.id
     )
-    page = Page(query, orders=ORDERS)
+    all_rows = instances.listing(get_current_access())
+    page = Page(query, orders=ORDERS, all_rows=all_rows, is_searched=bool(search))
     has_changing_instances = any(instance.state in ("pending", "migrating") for instance in page)
     context = {
         "page": page,
