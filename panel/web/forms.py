@@ -93,6 +93,10 @@ class Form:
             self.status = max(self.status, 422) if self.status == 200 else self.status
         return not self.errors
 
+    def show_again(self) -> None:
+        """Show the request's values, without validating them: a button of the form changed what it offers."""
+        self.sent = request.form
+
     def describe_errors(self, name, messages):
         """Return a field's messages as one text. Those of an entry of several lines begin with the line's number."""
         lines = number_lines(self.sent.getlist(name))
@@ -125,6 +129,10 @@ class Form:
             return self.sent.getlist(name)
         value = self.get_value(name) or []
         return [str(item) for item in (value if isinstance(value, (list, tuple, set)) else [value])]
+
+    def get_chosen(self, name):
+        """Return the values of a field with several values, to look up each of many options in them."""
+        return set(self.get_values(name))
 
     def is_checked(self, name):
         return str(self.get_value(name)).lower() == "true"

@@ -7,6 +7,7 @@ from sqlalchemy import select
 
 from panel.core.db import session
 from panel.models import Member, Role
+from panel.pages.customer import team
 from tests.support.html_pages import PARTIAL_HEADERS, HtmlOutline
 from tests.support.team import VIEW_PERMISSIONS
 
@@ -74,6 +75,32 @@ def test_member_page_changes_role_and_reach(owner_browser, cast, add_member):
     sent = {"role_id": member.role_id, "reach": "chosen", "project_ids": "", "resource_ids": ["", instance.id]}
     assert owner_browser.post(place, data=sent).status_code == 303
     assert session.get(Member, member.id).resource_ids == [instance.id]
+
+
+def test_resource_search_keeps_chosen_resources_and_input(owner_browser, cast, monkeypatch):
+    monkeypatch.setattr(team, "MAX_LISTED_RESOURCES", 1)
+    names = {cast.instance(display_name=name).id: name for name in ("alpha", "beta", "gamma")}
+    alpha_id, beta_id, gamma_id = names
+    page = owner_browser.get(f"{TEAM_PATH}/invite").text
+    assert [resource_id in page for resource_id in names] == [True, False, False]
+    sent = {"email": "grace@example.com", "reach": "chosen", "resource_ids": ["", alpha_id]}
+    found = owner_browser.post(f"{TEAM_PATH}/invite", data=sent | {"resource_search": "GAM", "find": "1"})
+    assert (found.status_code, "grace@example.com" in found.text, "wrong-" in found.text) == (200, True, False)
+    assert f'value="{alpha_id}" checked' in found.text
+    assert (f'value="{gamma_id}"' in found.text, beta_id in found.text) == (True, False)
+    assert session.scalar(select(Member).where(Member.email == "grace@example.com")) is None
+    sent["role_id"] = session.scalar(select(Role.id).where(Role.name == "Viewer"))
+    sent |= {"resource_ids": ["", alpha_id, gamma_id], "resource_search": "gam"}
+    assert owner_browser.post(f"{TEAM_PATH}/invite", data=sent).status_code == 303
+    member = session.scalar(select(Member).where(Member.email == "grace@example.com"))
+    assert set(member.resource_ids) == {alpha_id, gamma_id}
+    page = owner_browser.get(f"{TEAM_PATH}/members/{member.id}").text
+    assert all(f'value="{resource_id}" checked' in page for resource_id in (alpha_id, gamma_id))
+    answer = owner_browser.post(
+        f"{TEAM_PATH}/members/{member.id}", data=sent | {"resource_ids": "", "find": "1", "resource_search": "beta"}
+    )
+    assert (f'value="{beta_id}"' in answer.text, alpha_id in answer.text) == (True, False)
+    assert set(session.get(Member, member.id).resource_ids) == {alpha_id, gamma_id}
 
 
 def test_viewer_sees_team_and_disabled_reason(browser_as, cast):

@@ -9,6 +9,7 @@ from panel.models import Account, Instance, Microvm, MicrovmImage, Project, Volu
 from panel.schemas.constants import SCOPE_FAMILIES
 from panel.schemas.team import SPECIAL_PERMISSIONS, VERB_DESCRIPTIONS, Invitation, MemberPatch, RoleIn, RolePatch
 from panel.services import invitations, team
+from panel.services.search_kinds import contains_text
 from panel.web.forms import Form
 from panel.web.htmx import build_action_response, flash_message, redirect_to, render
 from panel.web.page_registry import NavigationEntry, PaletteAction, SearchResults, list_closed_families
@@ -42,6 +43,14 @@ ROLE_PRESETS = {
 """Preset roles: {name: (description, filter of the permissions in use)}"""
 PRESET_PREFIX = "preset:"
 """Prefix of a preset role in the choice of roles, as long as the team has no such role."""
+RESOURCE_KINDS = {
+    "instances": (Instance, Instance.display_name),
+    "microvms": (Microvm, Microvm.name),
+    "microvm_images": (MicrovmImage, MicrovmImage.name),
+    "volumes": (Volume, Volume.name),
+}
+MAX_LISTED_RESOURCES = 100
+"""How many resources of each kind a form lists. People search for others."""
 REACH_OPTIONS = (
     ("all", lazy_gettext("Everything"), lazy_gettext("All current and future resources of the account.")),
     ("projects", lazy_gettext("Projects"), lazy_gettext("Current and future resources in the projects below.")),
@@ -76,7 +85,9 @@ def new():
 @require_page_permission(MANAGE_PERMISSION)
 def invite():
     form = Form(Invitation)
-    if form.submit(
+    if "find" in request.form:
+        form.show_again()
+    elif form.submit(
         lambda role_id, **data: invitations.invite(get_current_access(), role_id=ensure_role_id(role_id), **data)
     ):
         flash_message(_("Invitation sent to %(email)s.", email=form.result.email))
@@ -85,32 +96,39 @@ def invite():
 
 
 def invite_page(form, block=None):
-    choices = list_grant_choices()
+    choices = list_grant_choices(form)
     choices["roles"] += list_preset_choices()
     return render("customer/team/invite.html", block, status=form.status, form=form, **choices)
 
 
-def list_grant_choices():
+def list_grant_choices(form):
     """Return the roles and reaches that the viewer may grant; roles with more permissions than theirs have a reason."""
-    access = get_current_access()
-    kinds = {
-        "instances": (Instance, Instance.display_name),
-        "microvms": (Microvm, Microvm.name),
-        "microvm_images": (MicrovmImage, MicrovmImage.name),
-        "volumes": (Volume, Volume.name),
-        "projects": (Project, Project.name),
-    }
-    choices = {
-        kind: session.execute(
-            team.select_grantable(access, model).with_only_columns(model.id, name).order_by(name, model.id)
-        ).all()
-        for kind, (model, name) in kinds.items()
-    }
+    access, search = get_current_access(), request.form.get("resource_search", "")[:255]
+    projects = team.select_grantable(access, Project).with_only_columns(Project.id, Project.name)
+    choices = {"projects": session.execute(projects.order_by(Project.name, Project.id)).all()}
+    chosen, has_more = form.get_chosen("resource_ids"), False
+    for kind, (model, name) in RESOURCE_KINDS.items():
+        query = team.select_grantable(access, model).with_only_columns(model.id, name).order_by(name, model.id)
+        choices[kind], is_limited = list_resources(query, name, search, chosen)
+        has_more |= is_limited
+    choices |= {"resource_search": search, "has_search": has_more or search, "max_resources": MAX_LISTED_RESOURCES}
     roles = [
         (role.id, role.name, permissions_error(role.permissions)) for role in session.scalars(team.select_roles(access))
     ]
     reaches = [(reach, *texts, reach in team.GRANTABLE_SCOPES[access.reach]) for reach, *texts in REACH_OPTIONS]
     return {"roles": roles, "access_scopes": reaches, **choices}
+
+
+def list_resources(query, name, search, chosen):
+    """Return the first resources with the text in their name, after the chosen ones that are not among them, and
+    whether there are more."""
+    rows = session.execute(
+        (query.where(contains_text(name, search)) if search else query).limit(MAX_LISTED_RESOURCES + 1)
+    ).all()
+    listed = rows[:MAX_LISTED_RESOURCES]
+    missing = chosen.difference(row.id for row in listed)
+    others = session.execute(query.where(query.selected_columns.id.in_(missing))).all() if missing else []
+    return [*others, *listed], len(rows) > len(listed)
 
 
 def list_preset_choices():
@@ -163,7 +181,9 @@ def change(member_id):
     access = get_current_access()
     row = team.get_changeable(member_id, access)
     form = Form(MemberPatch)
-    if form.submit(lambda **data: team.update(access, row, **data)):
+    if "find" in request.form:
+        form.show_again()
+    elif form.submit(lambda **data: team.update(access, row, **data)):
         flash_message(_("Access of %(email)s saved. It applies immediately.", email=row.email))
         return redirect_to(url_for(".index"))
     return member_page(team.get(member_id, access), form, "form")
@@ -171,7 +191,7 @@ def change(member_id):
 
 def member_page(membership, form, block=None):
     return render(
-        "customer/team/member.html", block, status=form.status, form=form, member=membership, **list_grant_choices()
+        "customer/team/member.html", block, status=form.status, form=form, member=membership, **list_grant_choices(form)
     )
 
 
