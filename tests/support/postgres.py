@@ -63,8 +63,8 @@ def make_unprivileged_options():
 
 
 @contextmanager
-def run_server():
-    """Run a server until the block ends. Yields the URL of its database `postgres`."""
+def run_server(*settings):
+    """Run a server until the block ends, with further settings. Yields the URL of its database `postgres`."""
     with tempfile.TemporaryDirectory(prefix="postgres-") as directory:
         owner = make_unprivileged_options() | {"cwd": directory, "stdin": subprocess.DEVNULL}
         if "user" in owner:
@@ -80,7 +80,7 @@ def run_server():
             "--no-sync",
         ]
         subprocess.run(initdb, check=True, stdout=subprocess.DEVNULL, **owner)
-        options = ["-k", directory, *(part for setting in SERVER_SETTINGS for part in ("-c", setting))]
+        options = ["-k", directory, *(part for setting in (*SERVER_SETTINGS, *settings) for part in ("-c", setting))]
         with Path(directory, "log").open("w") as log:
             process = subprocess.Popen(
                 [find_program_folder() / "postgres", "-D", data, *options], stderr=log, stdout=log, **owner
