@@ -4,7 +4,7 @@ import sqlalchemy as sa
 from alembic import op
 
 revision = "0035_instances_with_problems"
-down_revision = "0033_address_log"
+down_revision = "0034_backup_destination_sizes"
 
 HAS_PROBLEM_SQL = (
     "(instances.last_error is not null or instances.missing_on_node"

@@ -4,7 +4,7 @@ import sqlalchemy as sa
 from alembic import op
 
 revision = "0036_mass_mail_templates"
-down_revision = "0034_backup_destination_sizes"
+down_revision = "0035_instances_with_problems"
 
 
 def upgrade():
