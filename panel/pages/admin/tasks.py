@@ -12,6 +12,7 @@ from panel.core.task_kinds import task_label
 from panel.models import Account, Hypervisor, Instance, Task
 from panel.pages.shared import followed_tasks
 from panel.services import failed_jobs, hypervisors, overview, tasks
+from panel.web.failure_labels import group_failures
 from panel.web.htmx import build_action_response, render
 from panel.web.page_registry import NavigationEntry, SearchResults
 from panel.web.paging import Page
@@ -79,10 +80,10 @@ def map_hypervisor_names(rows):
 @bp.get("/failed")
 @require_page_permission(READ_PERMISSION)
 def failed():
-    """Show failed tasks, grouped by error and counted."""
+    """Show failed tasks, grouped by cause and counted."""
     choice = request.args.get("since") if request.args.get("since") in SINCE_OPTIONS else DEFAULT_SINCE
     since, _label = SINCE_OPTIONS[choice]
-    groups = failed_jobs.list_groups(since and clock.now() - since)
+    groups = group_failures(failed_jobs.list_groups(since and clock.now() - since))
     ranges = [(name, label) for name, (_period, label) in SINCE_OPTIONS.items()]
     context = {"groups": groups, "ranges": ranges, "since": choice}
     return render("admin/tasks/failed.html", "rows", total=sum(group.count for group in groups), **context)
