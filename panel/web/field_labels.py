@@ -33,6 +33,7 @@ FIELD_LABELS = {
     "backup_policy_id": lazy_gettext("Backup policy"),
     "backup_type": TYPE_LABEL,
     "balance": lazy_gettext("Balance"),
+    "brand_id": lazy_gettext("Brand"),
     "bandwidth": lazy_gettext("Traffic allowance"),
     "boot": lazy_gettext("Boot order"),
     "certificate": lazy_gettext("Certificate"),

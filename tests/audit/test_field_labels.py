@@ -78,7 +78,7 @@ def list_tracked_fields():
     return {name for value in values for name in ast.literal_eval(value)}
 
 
-def test_fields_of_audit_entries_have_labels():
+def test_fields_of_audit_entries_have_labels(app):  # the app imports the schemas of all operations
     changeable = list_columns_of_customers() & (list_body_fields() | list_assigned_attributes())
     assert changeable - FIELD_LABELS.keys() == INTERNAL_FIELDS
     assert {"addresses", "interfaces"} <= list_tracked_fields()

@@ -13,7 +13,7 @@ from panel.models import Image, Instance, Iso, MediaDownload, Microvm, MicrovmIm
 from panel.pages.shared import followed_tasks
 from panel.schemas.constants import TASK_STATUSES
 from panel.services import tasks
-from panel.services.instances.action_catalog import CUSTOMER_POWER_BUTTONS
+from panel.services.instances.action_catalog import POWER_BUTTONS
 from panel.web.htmx import build_action_response, render
 from panel.web.page_registry import NavigationEntry, SearchResults
 from panel.web.paging import Page
@@ -81,7 +81,7 @@ RESOURCE_LINKS = {
     "image": (lazy_gettext("Images"), "copy", "images.index", None, Image),
 }
 """{resource type: (label, icon, endpoint, name of its id argument, model)}"""
-POWER_ACTIONS = {f"instance_{action.name}": action.name for action in CUSTOMER_POWER_BUTTONS}
+POWER_ACTIONS = {f"instance_{action.name}": action.name for action in POWER_BUTTONS}
 
 
 def build_follow_up(task):
