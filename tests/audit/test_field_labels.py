@@ -33,7 +33,7 @@ INTERNAL_FIELDS = set(
     state_changed_at statistics subject support_checked_at task_id task_running template text topology_pending
     totp_step transition unsupported updated_at usage used_cpu_cores used_instances used_ram used_storage user
     user_agent value verification_status verified_at volumes
-    """.split()
+    """.split()  # noqa: SIM905  (a list of them is one name a line)
 )
 """Fields that the panel changes by itself, and those of rows that customers do not change. They are not shown."""
 
