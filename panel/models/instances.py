@@ -49,6 +49,8 @@ class Instance(TimestampMixin, Model):
         Index("ix_instances_hypervisor_id_id", "hypervisor_id", "id"),
         Index("ix_instances_account_id_display_name_id", "account_id", "display_name", "id"),
         Index("ix_instances_display_name_id", "display_name", "id"),
+        Index("ix_instances_account_id_ram_id", "account_id", "ram", "id"),
+        Index("ix_instances_ram_id", "ram", "id"),
     )
 
     name: Mapped[str] = mapped_column(String(16), unique=True)

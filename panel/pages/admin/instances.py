@@ -65,7 +65,7 @@ class OrderForm(InstanceIn):
     password = Text(maximum=128, minimum=8, load_default=None)
 
 
-ORDERS = {"name": Instance.display_name, "age": Instance.id}
+ORDERS = {"name": Instance.display_name, "size": Instance.ram, "age": Instance.id}
 
 
 @bp.get("")
