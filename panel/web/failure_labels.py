@@ -12,7 +12,7 @@ BACKUP_DATA_LABEL = lazy_gettext("Backup data is missing or damaged")
 REQUEST_LABEL = lazy_gettext("The request could not be carried out")
 HYPERVISOR_REFUSED_LABEL = lazy_gettext("The hypervisor rejected the request")
 GUEST_LABEL = lazy_gettext("The guest did not answer")
-SERVICE_LABEL = lazy_gettext("The panel or its limits did not allow it at that moment")
+SERVICE_LABEL = lazy_gettext("It was not available at that moment")
 INTERNAL_LABEL = lazy_gettext("Internal error of the panel")
 FAILURE_LABELS = {
     "NodeError": lazy_gettext("The hypervisor reported an error"),
