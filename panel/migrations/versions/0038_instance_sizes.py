@@ -2,8 +2,8 @@
 
 from alembic import op
 
-revision = "0035_instance_sizes"
-down_revision = "0034_backup_destination_sizes"
+revision = "0038_instance_sizes"
+down_revision = "0037_operator_roles"
 
 
 def upgrade():
