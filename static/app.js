@@ -238,6 +238,16 @@ document.addEventListener("input", ({ target }) => {
   if (document.getElementById(`${target.id}-error`)) clearFieldError(target);
 });
 
+// The reason of a disabled button: Escape hides it until the pointer or the focus comes again.
+document.addEventListener("keydown", ({ key }) => {
+  if (key === "Escape") for (const reason of document.querySelectorAll(".reason")) reason.hidden = true;
+});
+for (const kind of ["focusin", "pointerover"]) {
+  document.addEventListener(kind, ({ target }) => {
+    for (const reason of target.closest?.(".with-reason")?.querySelectorAll(".reason[hidden]") ?? []) reason.hidden = false;
+  });
+}
+
 // Restore the focus: a button that is disabled while its request runs, or replaced by the answer, loses it.
 const CONTROLS = "input:not([type=hidden]):enabled, button:enabled, a[href], select:enabled, textarea:enabled";
 const SUBMIT_BUTTON = "button[type=submit]:enabled";

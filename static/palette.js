@@ -37,7 +37,7 @@ document.addEventListener("click", (event) => {
 // What screen readers say: the number of results, then the selected one.
 const announce = (text) => palette && (find("#palette-status").textContent = text || "");
 // Results that reload because something has changed keep their selection, and are not announced again.
-const getResultUrl = (row) => row && find("a", row).getAttribute("href");
+const getResultUrl = (row) => row && find(".search-result-link", row).getAttribute("href");
 let selectedUrl = null;
 document.addEventListener("htmx:before:swap", ({ detail: { ctx } }) => {
   selectedUrl = ctx.sourceEvent?.type === "live" ? getResultUrl(findActiveResult()) : null;
@@ -84,13 +84,14 @@ palette?.addEventListener("keydown", (event) => {
   if (event.key === "Enter" && event.target === paletteQuery) {
     const row = findActiveResult() || listResults()[0];
     if (row) event.preventDefault();
-    if (row) find("a", row).click();
+    if (row) find(".search-result-link", row).click();
   }
 });
 palette?.addEventListener("mousemove", ({ target }) => {
   const row = target.closest?.(".search-result");
   if (row) for (const other of listResults()) other.classList.toggle("active", other === row);
 });
+palette?.addEventListener("click", ({ target }) => target.closest("[data-set-theme]") && palette.close());
 // An action of a result closes the palette, so that its message and the page are visible.
 palette?.addEventListener("submit", ({ target }) => target.target === "_blank" && palette.close());
 palette?.addEventListener("htmx:after:request", ({ detail }) => {

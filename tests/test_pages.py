@@ -275,7 +275,9 @@ def test_empty_list_names_permission_required_to_add(browser_as, address):
         browser_as("viewer").get(address, headers=PARTIAL_HEADERS).text,
     )
     for text, times in ((page, 2), (part, 1)):
-        disabled = re.findall(r'<span title="([^"]+)"><button class="btn btn-primary" type="button" disabled>', text)
+        disabled = re.findall(
+            r'class="btn btn-primary disabled" aria-disabled="true">.*?<span class="reason"[^>]*>([^<]+)<', text
+        )
         assert len(disabled) == times
         assert all(LIST_PAGE_PERMISSIONS[address] in reason for reason in disabled), disabled
         assert f'class="btn btn-primary" href="{address}/new' not in text

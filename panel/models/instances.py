@@ -66,6 +66,8 @@ class Instance(TimestampMixin, Model):
             sqlite_where=text(HAS_PROBLEM_SQL),
             postgresql_where=text(HAS_PROBLEM_SQL),
         ),
+        Index("ix_instances_account_id_ram_id", "account_id", "ram", "id"),
+        Index("ix_instances_ram_id", "ram", "id"),
     )
 
     name: Mapped[str] = mapped_column(String(16), unique=True)

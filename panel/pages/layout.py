@@ -17,6 +17,7 @@ from panel.pages.customer.tasks import list_recent_tasks
 from panel.pages.shared import area
 from panel.services import announcements, inbox, saved_filters, sessions, settings, usage
 from panel.web import assets, branding, instance_states, marks, relative_times, translation, word_labels
+from panel.web.htmx import is_partial
 from panel.web.page_registry import get_customer_pages, get_operator_pages
 
 TINTS = 6
@@ -193,6 +194,20 @@ class PageLayout:
                 label = translation.gettext(entry.label)
                 if text.lower() in label.lower() and self.is_offered(entry):
                     yield entry.icon, label, area_label, url_for(entry.endpoint), None
+
+    def search_themes(self, text):
+        """Yield (icon, label, value of the preference) of the themes whose label contains the text. A script applies
+        them, so the search page without scripts has none."""
+        labels = (
+            translation.gettext("Light theme"),
+            translation.gettext("Dark theme"),
+            translation.gettext("System theme"),
+        )
+        for icon, label, theme in zip(
+            ("sun", "moon", "device-desktop"), labels, ("light", "dark", "auto"), strict=True
+        ):
+            if is_partial() and text.lower() in label.lower():
+                yield icon, label, theme
 
     def is_offered(self, entry):
         """Return whether the viewer may open the page and its feature is enabled."""

@@ -57,7 +57,7 @@ def flash_message(message, level=None):
 def render(template, block=None, *, status=200, **context):
     """Return the full page, or for a partial request only the block, together with pending messages."""
     if block == "rows" and is_csv_requested():
-        return list_csv.build_list_csv(render_block(template, block, **context))
+        return list_csv.build_list_csv(render_block(template, block, **context), next_page=g.get("csv_page", 1) + 1)
     if block and is_partial():
         answer = make_response(render_block(template, block, **context) + render_toasts(), swallow_4xx(status))
     else:

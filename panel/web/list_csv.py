@@ -1,8 +1,11 @@
-"""Any list of a page as CSV: the cells of its table as text, so that the file has what the person sees."""
+"""Any list of a page as CSV: the cells of its table as text, so that the file has what the person sees.
+
+The file is streamed: the view of the list runs again for each of its pages, so that one page at a time is in memory.
+"""
 
 from html.parser import HTMLParser
 
-from flask import request
+from flask import current_app, g, make_response, request
 
 from panel.web.csv_export import build_csv_response
 
@@ -12,13 +15,39 @@ VOID_TAGS = {"br", "hr", "img", "input", "path", "rect", "use", "wbr"}
 """Tags without an end. Those of icons have one only in some places."""
 
 
-def build_list_csv(markup):
-    """Return a download of the table in the markup of a list. A list without rows has no table."""
+FIRST_FOLLOWING_PAGE = 2
+MAX_CSV_PAGES = 100
+"""The end of an export, at 100,000 rows: each page takes a web thread about a second."""
+
+
+def build_list_csv(markup, next_page):
+    """Return a download of the table in the markup of a list, and of its pages from `next_page` on. A list without rows
+    has no table. While the download is running, return the markup alone, for `iter_rows`."""
+    if next_page > FIRST_FOLLOWING_PAGE:
+        return make_response(str(markup))
+    head, rows = read_table(markup)
+    name = request.endpoint.replace(".", "-").replace("_", "-")
+    return build_csv_response(name, head, iter_rows(rows))
+
+
+def iter_rows(rows):
+    """Yield these rows and those of the following pages."""
+    yield from rows
+    for page in range(FIRST_FOLLOWING_PAGE, MAX_CSV_PAGES + 1):
+        if not g.get("has_more_csv_rows"):
+            return
+        g.csv_page, g.has_more_csv_rows = page, False
+        answer = current_app.view_functions[request.endpoint](**request.view_args)
+        yield from read_table(answer.get_data(as_text=True))[1]
+
+
+def read_table(markup):
+    """Return head and rows of the table, without the column of the rows' menus."""
     reader = TableReader()
     reader.feed(str(markup))
     while reader.head and not reader.head[-1]:
-        reader.head.pop()  # the column of the rows' menus
-    return build_csv_response(request.endpoint.replace(".", "-").replace("_", "-"), reader.head, reader.rows)
+        reader.head.pop()
+    return reader.head, reader.rows
 
 
 class TableReader(HTMLParser):

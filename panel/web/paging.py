@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from flask import request, url_for
+from flask import g, request, url_for
 from flask import session as cookie
 from sqlalchemy import func
 from sqlalchemy.orm import InstrumentedAttribute
@@ -14,7 +14,8 @@ from panel.web import large_totals
 
 PAGE_SIZES = (25, 50, 100)
 MAX_PAGE_NUMBER = 10**6
-MAX_CSV_ROWS = 1000
+CSV_ROWS_PER_PAGE = 1000
+"""A CSV export reads the list in pages of this size, so that it needs little memory."""
 ORDER_PARAMETER = "sort_by"
 
 
@@ -24,7 +25,7 @@ class Page:
     Selects of columns may have the execution option `has_plain_rows`: their rows are not passed through the ORM.
 
     Without a number, the page that a request for an HTML page asks for, or the last one when there are fewer. For a
-    CSV export it is the first rows of the list.
+    CSV export it is the page `g.csv_page` of large pages, and `g.has_more_csv_rows` tells whether others follow.
 
     `orders` are the columns by which people may sort, by their names in the address. Each needs an index.
 
@@ -36,8 +37,9 @@ class Page:
     order, is_descending = "", False
 
     def __init__(self, query, number=None, per_page=None, orders=None, all_rows=None, is_searched=False):
-        if number is None and is_csv_requested():
-            number, per_page = 1, MAX_CSV_ROWS
+        is_export = number is None and is_csv_requested()
+        if is_export:
+            number, per_page = g.get("csv_page", 1), CSV_ROWS_PER_PAGE
         self.number = number or parse_page_number(request.args.get("page"))
         self.per_page = per_page or parse_requested_page_size()
         if orders:
@@ -48,6 +50,8 @@ class Page:
         if number is None and self.number > self.last:
             self.number = self.last
             self.rows, self.total = load(query)
+        if is_export:
+            g.has_more_csv_rows = self.number < self.last
 
     def _sort(self, query, orders, requested):
         """Return the query in the requested order, if it is one of `orders`. A minus before the name reverses it."""

@@ -40,6 +40,13 @@ function showStatus(sentence) {
   statusTimer = setTimeout(() => ($("#status").textContent = $("#status").title = connectionStatus), STATUS_MESSAGE_MILLISECONDS);
 }
 
+// Nothing can be sent to a machine that is off: the boxes close, and the notice below them can be read.
+function closeSheets() {
+  const open = [...document.querySelectorAll(".sheet:popover-open")];
+  if (open.some((sheet) => sheet.contains(document.activeElement))) stage.focus();
+  for (const sheet of open) sheet.hidePopover();
+}
+
 connection.addEventListener("phase", ({ detail }) => {
   const { phase, sentence } = detail;
   connectionStatus = sentence;
@@ -52,6 +59,7 @@ connection.addEventListener("phase", ({ detail }) => {
     item.disabled = phase === "off" ? item.dataset.power !== "start" : phase === "open" && item.dataset.power === "start";
   }
   if (phase !== "open") keys.rfb = null;
+  if (phase === "off") closeSheets();
 });
 
 const watchClipboard = prepareClipboard({ sheet: $("#clipboard"), keys });
@@ -92,7 +100,13 @@ async function loadSelectedLayout() {
   return { name: option.text, layout: await loadLayout(keymaps, option.value) };
 }
 
-const stopTyping = prepareTypeText({ form: $("#text form"), typingQueue, loadSelectedLayout });
+// The box covers the picture, so it closes when the text is typed.
+const onTyped = (sentence) => {
+  if ($("#text").contains(document.activeElement) || document.activeElement === document.body) focusStage();
+  $("#text").hidePopover();
+  showStatus(sentence);
+};
+const stopTyping = prepareTypeText({ form: $("#text form"), typingQueue, loadSelectedLayout, onTyped });
 const showMissing = (layoutName, characters) =>
   showStatus(format(texts.missing_characters, { layout: layoutName, characters: formatCharacters(characters) }));
 

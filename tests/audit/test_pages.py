@@ -31,6 +31,12 @@ def test_customer_log_page_shows_entry_details(browser_as, key_generation_entry)
         assert "laptop" not in browser_as(caller).get(OWN_LOG_PAGE).text
 
 
+def test_logs_of_customers_and_operators_have_the_same_heads(browser_as, key_generation_entry):
+    pages = [("owner", OWN_LOG_PAGE), ("admin", ADMIN_LOG_PAGE)]
+    heads = [re.findall(r'data-column="(\w+)"', browser_as(caller).get(path).text) for caller, path in pages]
+    assert heads[0] == heads[1] == ["Action", "Person", "Object", "From", "Time"]
+
+
 def test_customer_log_page_shows_impersonation(browser_as, cast, api_as):
     """Impersonation by API and by page, with labels that name the impersonation."""
     token = api_as("admin", "POST", f"/api/v1/user/{cast.owner.id}/impersonate").json["data"]["token"]
@@ -47,7 +53,7 @@ def test_customer_log_page_hides_operator_address(browser_as, cast, api_as):
     api_as("admin", "PATCH", f"/api/v1/instance/{instance.id}", json={"notes": "n"})
     page = browser_as("owner").get(OWN_LOG_PAGE).text
     assert "for the platform" in page
-    assert "notes" in page
+    assert "Notes" in page
     assert "127.0.0.1" not in page
 
 

@@ -58,6 +58,21 @@ def test_focus_stays_when_an_update_disables_the_button(site, open_page):
     expect(page.locator(":focus:not(:disabled)")).to_have_count(1)
 
 
+def test_reason_of_disabled_button_is_shown_on_focus_and_hidden_by_escape(site, open_page):
+    page = open_page("phone")
+    page.goto(f"{site.url}{site.paths['instance']}")
+    button = page.locator("#power-start")
+    expect(button).to_be_disabled()
+    reason = page.locator(".with-reason", has=button).locator(".reason")
+    expect(reason).to_be_hidden()
+    button.focus()
+    expect(reason).to_be_visible()
+    expect(reason).to_be_in_viewport()
+    page.keyboard.press("Escape")
+    expect(reason).to_be_hidden()
+    expect(page.locator("#power-start:focus")).to_have_count(1)
+
+
 def test_focus_stays_in_a_group_whose_buttons_are_all_disabled(site, open_page):
     page = open_page("screen")
     page.goto(f"{site.url}{site.paths['instance']}")

@@ -91,6 +91,19 @@ def test_text_is_typed_with_keys_of_the_layout(console_page, machine, layout, te
     wait_until(lambda: not machine.held_keys, "the release of the last key")
 
 
+def test_text_box_closes_after_typing_and_when_the_machine_goes_off(console_page, machine, panel):
+    type_text(console_page, "abc", "en-us")
+    expect(console_page.locator("#status")).to_have_text("Characters typed: 3")
+    expect(console_page.locator("#text")).to_be_hidden()
+    assert console_page.evaluate("document.activeElement.closest('#stage') !== null")
+    console_page.get_by_role("button", name="Type text").click()
+    expect(console_page.locator("#text")).to_be_visible()
+    panel.state_changes = {"power": "off"}
+    drop_connections(machine)
+    expect(console_page.get_by_role("heading", name="web-1 is off")).to_be_visible()
+    expect(console_page.locator("#text")).to_be_hidden()
+
+
 def test_text_with_characters_missing_in_layout_is_not_typed(console_page, machine, screenshot):
     type_text(console_page, "abcê€\u00a0", "en-us")
     message = console_page.locator("#text output")

@@ -148,7 +148,7 @@ def test_restore_gives_reason_when_it_is_not_possible(browser, back_up, machine,
     session.commit()
     page = browser.get(f"/backups/{backup['id']}/restore")
     assert "The hypervisor of the instance does not respond." in read(page)
-    assert re.search(r'id="restore" type="submit" disabled', page.text)
+    assert re.search(r'id="restore" aria-disabled="true"', page.text)
     refused = browser.post(f"/backups/{backup['id']}/restore", data={"typed": machine.display_name})
     assert refused.status_code == 503
 

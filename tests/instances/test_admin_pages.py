@@ -174,7 +174,7 @@ def test_machine_missing_on_node_is_shown(operator_browser, cast):
     session.commit()
     page = operator_browser.get(f"{INSTANCES_PATH}/{instance.id}").text
     assert "VM is missing on the hypervisor" in page
-    assert "node-1 is not reachable" in page
+    assert "node-1 does not respond" in page
 
 
 def test_admin_list_has_constant_query_count(operator_browser, cast, queries):

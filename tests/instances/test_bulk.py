@@ -6,7 +6,7 @@ from html import unescape
 import pytest
 
 from panel.core.db import generate_id, session
-from panel.models import AuditEntry
+from panel.models import AuditEntry, Task
 from panel.services import instances
 from tests.support.html_pages import PARTIAL_HEADERS
 
@@ -257,6 +257,18 @@ def test_bulk_panel_follows_tasks_to_their_end(browser_as, running_instances, ru
     assert "hx-get" not in answer.text
     assert browser_as("admin").get(f"/admin{url}").text.count("<li") == 3
     assert browser_as("owner").get("/tasks/follow?ids=nothing.0199").text.count("<li") == 0
+
+
+def test_bulk_panel_follows_only_its_own_tasks(browser_as, cast, running_instances):
+    first, second, _third = running_instances
+    earlier = Task(id=generate_id(), kind="firewall_apply", resource_type="instance", resource_id=first.id)
+    earlier.account_id, earlier.lock = cast.owner.id, "light"
+    session.add(earlier)
+    session.commit()
+    form = {"ids": list_ids(first, second), "action": "restart"}
+    panel = browser_as("owner").post("/instances/bulk", data=form, headers=PARTIAL_HEADERS).text
+    assert "0 of 2 finished" in panel
+    assert earlier.id not in panel
 
 
 @pytest.mark.parametrize(("caller", "path"), [("owner", "/instances"), ("admin", "/admin/instances")])

@@ -224,7 +224,7 @@ def test_instance_page_power_actions(browser_as, cast, run_tasks):
     refused = browser.post(f"{page}/power/restart")
     assert refused.status_code == 409
     assert "The instance is not running. Start it first." in refused.text
-    assert 'title="The instance is not running. Start it first."' in browser.get(page).text
+    assert 'aria-hidden="true">The instance is not running. Start it first.<' in browser.get(page).text
     assert browser.post(f"{page}/power/start").headers["Location"] == page
     run_tasks()
     assert instance.state == "running"

@@ -35,12 +35,12 @@ def test_pages_say_that_the_hypervisor_is_not_reachable(browser_as, create_micro
     pages = [("owner", "/microvms"), ("owner", f"/microvms/{microvm.id}"), ("admin", "/admin/microvms")]
     for caller, path in pages:
         assert "last known state" not in browser_as(caller).get(path).text, path
-    assert "Hypervisor not reachable" not in browser_as("admin").get("/admin/microvms/hypervisors").text
+    assert "Hypervisor does not respond" not in browser_as("admin").get("/admin/microvms/hypervisors").text
     microvm.hypervisor.status = "down"
     session.commit()
     for caller, path in pages:
         assert "last known state" in browser_as(caller).get(path).text, path
-    assert "Hypervisor not reachable" in browser_as("admin").get("/admin/microvms/hypervisors").text
+    assert "Hypervisor does not respond" in browser_as("admin").get("/admin/microvms/hypervisors").text
 
 
 def test_form_error_is_shown_at_its_field(browser_as, microvm_body, profile):

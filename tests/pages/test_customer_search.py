@@ -1,5 +1,7 @@
 """The search of the customers' command palette: every kind of own resources, nothing of others, permitted actions."""
 
+import re
+
 import pytest
 from sqlalchemy import select
 
@@ -83,3 +85,15 @@ def test_search_takes_constant_number_of_queries(rolled_back_app, cast, instance
     for number in range(4):
         cast.instance(display_name=f"zebra-{number}")
     assert count_selects() == few <= 2 * len(dashboard.SEARCHABLE_KINDS)
+
+
+@pytest.mark.parametrize(("caller", "path"), [("owner", "/search"), ("admin", "/admin/search")])
+def test_palette_offers_themes(browser_as, caller, path):
+    def list_themes(query, **options):
+        return re.findall(r'data-set-theme="(\w+)"', browser_as(caller).get(f"{path}?q={query}", **options).text)
+
+    assert list_themes("theme", headers=PARTIAL_HEADERS) == ["light", "dark", "auto"]
+    assert list_themes("dark", headers=PARTIAL_HEADERS) == ["dark"]
+    assert list_themes("nothing-has-this-name", headers=PARTIAL_HEADERS) == []
+    page = browser_as(caller).get(f"{path}?q=dark").text
+    assert 'search-result-link" type="button"' not in page, "the page has no script that applies it"

@@ -9,6 +9,7 @@ from sqlalchemy import select
 from panel.core.db import session
 from panel.models import SavedFilter
 from panel.services import saved_filters
+from panel.web import list_csv, paging
 
 
 @pytest.fixture
@@ -24,6 +25,16 @@ def test_instances_are_sorted_by_name_in_both_directions(browser_as, instances):
     assert "aria-sort" in browser_as("owner").get("/instances?sort_by=notes").text  # unknown: the default order
 
 
+@pytest.mark.parametrize(("caller", "path"), [("owner", "/instances"), ("admin", "/admin/instances")])
+def test_instances_are_sorted_by_size(browser_as, instances, caller, path):
+    for instance, ram in zip(instances, (2048, 512, 1024), strict=True):
+        instance.ram = ram
+    session.commit()
+    for order, names in (("size", ["=alpha", "charlie", "bravo"]), ("-size", ["bravo", "charlie", "=alpha"])):
+        text = browser_as(caller).get(f"{path}?sort_by={order}").text
+        assert sorted(names, key=text.index) == names
+
+
 def read_csv(answer):
     assert answer.status_code == 200
     assert answer.mimetype == "text/csv"
@@ -36,6 +47,21 @@ def test_csv_of_a_list_has_its_filter_and_no_formulas(browser_as, instances):
     assert rows[0]["Age"].startswith("20")
     assert "Select" not in str(rows)
     assert read_csv(browser_as("outsider").get("/instances?format=csv")) == []
+
+
+@pytest.mark.parametrize(("caller", "path"), [("owner", "/instances"), ("admin", "/admin/instances")])
+def test_csv_has_all_rows_and_reads_one_page_at_a_time(browser_as, instances, cast, caller, path, monkeypatch):
+    for number in range(4):
+        cast.instance(display_name=f"more-{number}")
+    monkeypatch.setattr(paging, "CSV_ROWS_PER_PAGE", 3)
+    loaded = []
+    read_table = list_csv.read_table
+    monkeypatch.setattr(list_csv, "read_table", lambda markup: loaded.append(read_table(markup)) or loaded[-1])
+    names = [row["Name"].split()[0] for row in read_csv(browser_as(caller).get(f"{path}?sort_by=name&format=csv"))]
+    assert names == ["'=alpha", "bravo", "charlie", "more-0", "more-1", "more-2", "more-3"]
+    assert [len(rows) for _head, rows in loaded] == [3, 3, 1]
+    monkeypatch.setattr(list_csv, "MAX_CSV_PAGES", 2)
+    assert len(read_csv(browser_as(caller).get(f"{path}?format=csv"))) == 6
 
 
 def test_saved_filter_opens_the_list_and_belongs_to_one_person(browser_as, cast, instances):

@@ -23,7 +23,7 @@ def instance(cast, run_tasks):
         ("", "poweroff", "Power off requested."),
         ("", "shutdown", "Shut down requested."),
         ("/admin", "restart", "Restart requested."),
-        ("/admin", "stop", "Stop requested."),
+        ("/admin", "shutdown", "Shut down requested."),
     ],
 )
 def test_toast_of_queued_action_says_requested(browser_as, instance, area, action, sentence):

@@ -42,6 +42,7 @@ def find_enabled_form_actions(tree):
     for form in tree.iter("form"):
         buttons = form.xpath(".//button[not(@type='button')]")
         able = all(button.get("disabled") is None for button in buttons) if buttons else form.get("hx-trigger")
+        able = able and not form.xpath(".//button[@aria-disabled='true']")
         action = form.get("hx-post") or form.get("action")  # without JavaScript the latter may ask for a confirmation
         if (form.get("method") or "").lower() == "post" and able and is_own_link(action):
             yield action

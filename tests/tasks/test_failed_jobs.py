@@ -1,15 +1,22 @@
 """Failed tasks by the admin API and on the page of operators."""
 
+import importlib
+import pkgutil
+import re
 from datetime import timedelta
 
 import pytest
 
+import worker.tasks
 from panel.core import clock
 from panel.core.db import session
+from panel.core.errors import Problem
 from panel.models import Task
 from panel.services import instances
+from panel.web.failure_labels import FAILURE_LABELS
+from worker.backups.errors import StoreError
 from worker.engine.registry import TASK_TYPES, TaskType
-from worker.nodes.base import Refused
+from worker.nodes.base import NodeError, NoTicket, Refused
 
 FAILED_JOBS_PATH = "/api/v1/system/failed-jobs"
 SECRET = "k33p-this-secret"
@@ -102,7 +109,7 @@ def test_failed_jobs_page_links_tasks(browser_as, fail_deploy, monkeypatch):
     assert "No failed tasks" in operator.get("/admin/tasks/failed").text
     task = fail_deploy(Refused("no room for it"))
     page = operator.get("/admin/tasks/failed").text
-    assert "Refused" in page
+    assert "The hypervisor rejected the request" in page
     assert "/admin/tasks?status=failed&amp;kind=instance_deploy" in page
     task_list = operator.get("/admin/tasks?status=failed&kind=instance_deploy").text
     assert f"task-{task.id}" in task_list
@@ -110,7 +117,35 @@ def test_failed_jobs_page_links_tasks(browser_as, fail_deploy, monkeypatch):
     real = clock.now
     monkeypatch.setattr(clock, "now", lambda: real() + timedelta(hours=2))
     assert "No failed tasks" in operator.get("/admin/tasks/failed?since=hour").text
-    assert "Refused" in operator.get("/admin/tasks/failed?since=ever").text
+    assert "The hypervisor rejected the request" in operator.get("/admin/tasks/failed?since=ever").text
+
+
+def test_failed_jobs_page_groups_by_words_for_the_cause(browser_as, fail_deploy):
+    for error in (Refused("no"), NoTicket("no"), KeyError("x"), ZeroDivisionError("x")):
+        task = fail_deploy(error)
+    task.finished_at = None  # as the column permits
+    session.commit()
+    page = browser_as("admin").get("/admin/tasks/failed?since=ever").text
+    page = page[page.index('id="rows"') :]
+    details = re.findall(r"<details.*?</details>", page, re.DOTALL)
+    assert [re.findall(r"<code>(\w+)</code>", text) for text in details] == [["instance_deploy"]] * 2
+    classes = [set(re.search(r"error class <code>(.*?)</code>", text)[1].split(", ")) for text in details]
+    assert sorted(classes, key=min) == [{"KeyError", "ZeroDivisionError"}, {"NoTicket", "Refused"}]
+    visible = re.sub(r"<details.*?</details>", "", page, flags=re.DOTALL)
+    assert "Internal error of the panel" in visible
+    assert not [word for word in ("NoTicket", "KeyError", ">instance_deploy") if word in visible]
+
+
+def test_every_error_of_tasks_has_a_label():
+    """Walks all error classes with a text for people; others are internal errors."""
+    for module in pkgutil.iter_modules(worker.tasks.__path__, "worker.tasks."):
+        importlib.import_module(module.name)
+    classes = [NodeError, Problem, StoreError]
+    for error_class in classes:
+        classes += error_class.__subclasses__()
+    own = {c.__name__ for c in classes if c.__module__.startswith(("worker.", "panel."))}
+    assert own - FAILURE_LABELS.keys() == set()
+    assert {"WorkerLost", "Unreachable", "FetchError"} <= FAILURE_LABELS.keys()
 
 
 def test_tasks_are_filtered_by_kind_and_hypervisor(api_as, cast, fail_deploy):

@@ -6,6 +6,7 @@ from flask import Blueprint, request, url_for
 from marshmallow import EXCLUDE, ValidationError
 
 from panel.auth.browser_session import get_current_account, get_current_actor, require_page_permission
+from panel.core import clock
 from panel.core.db import session
 from panel.core.errors import Invalid, NotFound, Problem
 from panel.models import InstanceBackup
@@ -215,18 +216,18 @@ def show_list():
 @audit_label("Change backups")
 def bulk():
     """Protect, release or delete the selected backups, and show the result for each."""
-    action, ids = parse_bulk_request()
+    (action, ids), since = parse_bulk_request(), clock.now()
     query = instance_backups.listing(with_volumes=True).where(InstanceBackup.id.in_(ids))
     backups = {backup.id: backup for backup in session.scalars(query)}
     names = {backup.id: f"{backup.resource_name}: {backup.name}" for backup in backups.values()}
     if action != "delete":
         results = [set_protected(backup, action == "protect") for backup in backups.values()]
-        return render_results(action, results, count_results(results), names)
+        return render_results(action, results, count_results(results), names, since)
     if not is_confirmed(ids, request.form):
         context = {"backups": backups.values(), "count": len(set(ids)), "typed": request.form.get("typed")}
         return render("admin/instance_backups/bulk_delete.html", "panel", **context)
     answer = backup_deletion.delete_all(ids, backups, actor=get_current_actor(), is_missing_refused=True)[0]
-    return render_results(action, answer["results"], answer, names)
+    return render_results(action, answer["results"], answer, names, since)
 
 
 def parse_bulk_request():
@@ -259,7 +260,7 @@ BULK_LABELS = {
 }
 
 
-def render_results(action, results, counts, names):
+def render_results(action, results, counts, names, since):
     count = counts["queued"]
     if action == "delete":
         done = ngettext("Deletion requested for %(num)s backup.", "Deletion requested for %(num)s backups.", count)
@@ -275,7 +276,7 @@ def render_results(action, results, counts, names):
     }
     started = [row["id"] for row in results if row["success"] and action == "delete"]
     return followed_tasks.render_results(
-        "admin/instance_backups/results.html", **context, **followed_tasks.follow(started)
+        "admin/instance_backups/results.html", **context, **followed_tasks.follow(started, since)
     )
 
 

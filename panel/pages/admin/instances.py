@@ -48,7 +48,7 @@ SEARCH_RESULTS = (
 register(bp, is_operator_area=True)
 READ_PERMISSION, WRITE_PERMISSION = "admin:instances:read", "admin:instances:write"
 UNSCHEDULABLE_MESSAGES = {
-    "hypervisor_down": lazy_gettext("not reachable"),
+    "hypervisor_down": lazy_gettext("does not respond"),
     "hypervisor_maintenance": lazy_gettext("in maintenance"),
     "hypervisor_locked": lazy_gettext("locked"),
     "hypervisor_deploy_disabled": lazy_gettext("new placements disabled"),
@@ -65,7 +65,7 @@ class OrderForm(InstanceIn):
     password = Text(maximum=128, minimum=8, load_default=None)
 
 
-ORDERS = {"name": Instance.display_name, "age": Instance.id}
+ORDERS = {"name": Instance.display_name, "size": Instance.ram, "age": Instance.id}
 
 
 @bp.get("")

@@ -9,9 +9,11 @@ from panel.auth.browser_session import require_page_permission
 from panel.core import clock
 from panel.core.db import session
 from panel.core.task_kinds import task_label
-from panel.models import Account, Hypervisor, Instance, Task
+from panel.models import Account, Hypervisor, Image, Instance, Iso, Microvm, Task, Volume
 from panel.pages.shared import followed_tasks
+from panel.pages.shared.task_retries import build_retry, find_next_attempt
 from panel.services import failed_jobs, hypervisors, overview, tasks
+from panel.web.failure_labels import group_failures
 from panel.web.htmx import build_action_response, render
 from panel.web.page_registry import NavigationEntry, SearchResults
 from panel.web.paging import Page
@@ -79,10 +81,10 @@ def map_hypervisor_names(rows):
 @bp.get("/failed")
 @require_page_permission(READ_PERMISSION)
 def failed():
-    """Show failed tasks, grouped by error and counted."""
+    """Show failed tasks, grouped by cause and counted."""
     choice = request.args.get("since") if request.args.get("since") in SINCE_OPTIONS else DEFAULT_SINCE
     since, _label = SINCE_OPTIONS[choice]
-    groups = failed_jobs.list_groups(since and clock.now() - since)
+    groups = group_failures(failed_jobs.list_groups(since and clock.now() - since))
     ranges = [(name, label) for name, (_period, label) in SINCE_OPTIONS.items()]
     context = {"groups": groups, "ranges": ranges, "since": choice}
     return render("admin/tasks/failed.html", "rows", total=sum(group.count for group in groups), **context)
@@ -98,8 +100,27 @@ def show(task_id):
         task=task,
         instance=session.get(Instance, task.resource_id) if task.resource_type == "instance" else None,
         node=task.hypervisor_id and session.get(Hypervisor, task.hypervisor_id),
+        links=build_resource_links(task),
+        retry=build_retry(task),
+        next_attempt=find_next_attempt(task),
         owner=task.account_id and session.get(Account, task.account_id),
     )
+
+
+RESOURCE_LINKS = {
+    "volume": (lazy_gettext("Volume"), "database", "admin_volumes.show", "volume_id", Volume),
+    "microvm": (lazy_gettext("Micro VM"), "cpu", "admin_microvms.show", "microvm_id", Microvm),
+    "iso": ("ISO", "disc", "admin_isos.show", "iso_id", Iso),
+    "image": (lazy_gettext("Image"), "copy", "admin_images.show", "image_id", Image),
+}
+"""{resource type: (label, icon, endpoint, name of its id argument, model)}"""
+
+
+def build_resource_links(task):
+    """Return the link to the task's resource, if that exists. Instances and hypervisors have links of their own."""
+    label, symbol, endpoint, argument, model = RESOURCE_LINKS.get(task.resource_type, (None,) * 5)
+    row = model and session.get(model, task.resource_id)
+    return [(label, url_for(endpoint, **{argument: row.id}), symbol)] if row else []
 
 
 @bp.post("/<task_id>/cancel")

@@ -7,6 +7,7 @@ from panel.auth.browser_session import get_current_access, get_current_account, 
 from panel.services import audit, events
 from panel.web import audit_view, csv_export
 from panel.web.activity_view import label_events
+from panel.web.field_labels import label_fields
 from panel.web.htmx import redirect_to, render
 from panel.web.page_registry import NavigationEntry
 from panel.web.paging import Page
@@ -34,6 +35,7 @@ def log():
     context = {
         "can_see_full_log": audit.can_see_full_log(get_current_access()),
         "describe_entry": audit_view.describe_entry,
+        "label_fields": label_fields,
         "object_type_label": audit_view.object_type_label,
     }
     return render("customer/activity/log.html", "rows", page=page, audit_filters=filters, **context)

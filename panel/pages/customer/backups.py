@@ -12,6 +12,7 @@ from panel.auth.browser_session import (
     has_permission,
     require_page_permission,
 )
+from panel.core import clock
 from panel.core.db import session
 from panel.core.errors import Invalid
 from panel.models import InstanceBackup
@@ -119,7 +120,7 @@ def show_list():
 @audit_label("Delete backups")
 def delete_selected():
     """Delete the selected backups, each independently, and show the results."""
-    ids, back_url = parse_ids(), find_list_url()
+    ids, back_url, since = parse_ids(), find_list_url(), clock.now()
     query = instance_backups.listing(get_current_access()).where(InstanceBackup.id.in_(ids))
     backups = {backup.id: backup for backup in session.scalars(query)}
     names = {backup.id: backup.name for backup in backups.values()}
@@ -135,7 +136,7 @@ def delete_selected():
         "result_names": names,
         "results": answer["results"],
     }
-    context |= followed_tasks.follow([row["id"] for row in answer["results"] if row["success"]])
+    context |= followed_tasks.follow([row["id"] for row in answer["results"] if row["success"]], since)
     return followed_tasks.render_results("customer/backups/results.html", back_url=back_url, **context)
 
 

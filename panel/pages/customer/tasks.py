@@ -5,15 +5,15 @@ from datetime import timedelta
 from flask import Blueprint, request, url_for
 from sqlalchemy import select
 
-from panel.auth.browser_session import get_current_access, permission_error, require_page_permission
+from panel.auth.browser_session import get_current_access, require_page_permission
 from panel.core import clock
 from panel.core.db import literal_limit, session
 from panel.core.task_kinds import task_label
-from panel.models import Image, Instance, Iso, MediaDownload, Microvm, MicrovmImage, Task, Volume
+from panel.models import Image, Instance, Iso, Microvm, MicrovmImage, Task, Volume
 from panel.pages.shared import followed_tasks
+from panel.pages.shared.task_retries import build_retry, find_next_attempt
 from panel.schemas.constants import TASK_STATUSES
 from panel.services import tasks
-from panel.services.instances.action_catalog import CUSTOMER_POWER_BUTTONS
 from panel.web.htmx import build_action_response, render
 from panel.web.page_registry import NavigationEntry, SearchResults
 from panel.web.paging import Page
@@ -81,26 +81,15 @@ RESOURCE_LINKS = {
     "image": (lazy_gettext("Images"), "copy", "images.index", None, Image),
 }
 """{resource type: (label, icon, endpoint, name of its id argument, model)}"""
-POWER_ACTIONS = {f"instance_{action.name}": action.name for action in CUSTOMER_POWER_BUTTONS}
 
 
 def build_follow_up(task):
-    """Return the link to a task's resource, and how to retry a failed task. Only power actions and ISO downloads can be
-    retried as they were."""
-    context = {"links": [], "retry": None, "retry_error": None, "next_attempt": None}
+    """Return the link to a task's resource, and how to try a failed task again."""
+    context = {"links": [], "retry": build_retry(task), "next_attempt": find_next_attempt(task)}
     label, symbol, endpoint, argument, model = RESOURCE_LINKS.get(task.resource_type, (None,) * 5)
     row = model and session.get(model, task.resource_id)
     if row and row.account_id == get_current_access().id and not getattr(row, "ended_at", None):
         context["links"] = [(label, url_for(endpoint, **({argument: row.id} if argument else {})), symbol)]
-    if task.status != "failed":
-        return context
-    if task.kind in POWER_ACTIONS and find_instance_names([task]):
-        context["retry"] = url_for("instances.power", instance_id=task.resource_id, action=POWER_ACTIONS[task.kind])
-        context["retry_error"] = permission_error("instances.power")
-    if row and task.resource_type == "iso":
-        context["retry"], context["retry_error"] = url_for("isos.retry", iso_id=row.id), permission_error("isos.manage")
-        waiting = select(MediaDownload.next_attempt_at).where(MediaDownload.iso_id == row.id)
-        context["next_attempt"] = session.scalar(waiting.order_by(MediaDownload.next_attempt_at).limit(1))
     return context
 
 

@@ -7,7 +7,7 @@ from flask import make_response, request, url_for
 from sqlalchemy import select
 
 from panel.core.db import session
-from panel.models import Instance
+from panel.models import Instance, Task
 from panel.pages.shared.area import SharedViews, get_endpoint_prefix, scope_account
 from panel.services import tasks
 from panel.web.htmx import is_partial, render, render_block
@@ -29,9 +29,10 @@ def show_followed_tasks():
     return answer
 
 
-def follow(resource_ids):
-    """Return the context of the part that follows the open tasks of these resources."""
-    query = tasks.select_open_of_resources(list(resource_ids), scope_account())
+def follow(resource_ids, since):
+    """Return the context of the part that follows the open tasks of these resources which were requested since then.
+    Older ones belong to other actions."""
+    query = tasks.select_open_of_resources(list(resource_ids), scope_account()).where(Task.created_at >= since)
     return build_context(session.scalars(query.limit(MAX_FOLLOWED_TASKS)).all())
 
 

@@ -164,10 +164,10 @@ def get_actions(*names: str) -> tuple[Action, ...]:
 CUSTOMER_BULK_ACTIONS = tuple(action.name for action in ACTIONS.values() if action.permission)
 OPERATOR_BULK_ACTIONS = tuple(ACTIONS)
 POWER_ACTIONS = get_actions("start", "stop", "shutdown", "restart", "poweroff")
-CUSTOMER_POWER_BUTTONS = get_actions("start", "restart", "shutdown", "poweroff")
-OPERATOR_POWER_BUTTONS = get_actions("start", "restart", "stop", "poweroff")
-CUSTOMER_BULK_BUTTONS = (*CUSTOMER_POWER_BUTTONS, ACTIONS["destroy"])
-OPERATOR_BULK_BUTTONS = (*OPERATOR_POWER_BUTTONS, *get_actions("suspend", "unsuspend", "destroy"))
+POWER_BUTTONS = get_actions("start", "restart", "shutdown", "poweroff")
+"""The buttons of customers and operators. `stop` is for the API: it powers off what does not shut down in time."""
+CUSTOMER_BULK_BUTTONS = (*POWER_BUTTONS, ACTIONS["destroy"])
+OPERATOR_BULK_BUTTONS = (*POWER_BUTTONS, *get_actions("suspend", "unsuspend", "destroy"))
 
 
 def find_power_action(name: str) -> Action | None:

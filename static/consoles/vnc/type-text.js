@@ -2,8 +2,9 @@
 import { format, texts } from "consoles/texts";
 import { formatCharacters } from "vnc/layout";
 
-// `loadSelectedLayout` gives the Layout and its name; `typingQueue` types. Returns a function that stops the typing.
-export function prepareTypeText({ form, typingQueue, loadSelectedLayout }) {
+// `loadSelectedLayout` gives the Layout and its name; `typingQueue` types; `onTyped` gets a sentence when everything was
+// typed. Returns a function that stops the typing.
+export function prepareTypeText({ form, typingQueue, loadSelectedLayout, onTyped }) {
   const { text, pause, stop } = form.elements;
   const output = form.querySelector("output");
   const bar = form.querySelector("progress");
@@ -37,8 +38,10 @@ export function prepareTypeText({ form, typingQueue, loadSelectedLayout }) {
     showProgress(0);
     showResult(format(texts.typing, { total }));
     const typed = await typingQueue.write(characters, { pause: Number(pause.value), progress: showProgress, signal: stopper.signal });
-    if (typed === total) showResult(format(texts.typed, { total }));
-    else showResult(format(stopper.signal.aborted ? texts.typing_stopped : texts.typing_interrupted, { typed, total }), true);
+    if (typed === total) {
+      showResult(format(texts.typed, { total }));
+      onTyped(output.textContent);
+    } else showResult(format(stopper.signal.aborted ? texts.typing_stopped : texts.typing_interrupted, { typed, total }), true);
   }
 
   form.addEventListener("submit", async (event) => {

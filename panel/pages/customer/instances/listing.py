@@ -15,7 +15,7 @@ from panel.web.htmx import render
 from panel.web.instance_search_form import search_or_empty
 from panel.web.paging import Page
 
-ORDERS = {"name": Instance.display_name, "age": Instance.id}
+ORDERS = {"name": Instance.display_name, "size": Instance.ram, "age": Instance.id}
 
 
 @bp.get("")

@@ -3,6 +3,7 @@
 from flask import request
 
 from panel.auth.browser_session import get_current_actor
+from panel.core import clock
 from panel.pages.shared import followed_tasks
 from panel.services import instances
 from panel.web.bulk_forms import is_confirmed
@@ -21,8 +22,10 @@ def bulk_page(bulk_request, access=None, **urls):
     if action.name == "destroy" and not is_confirmed(bulk_request["ids"], request.form):
         selected = instances.select_instances(bulk_request["ids"], access)
         return render("bulk/destroy.html", "panel", instances=selected, typed=request.form.get("typed"), **urls)
+    since = clock.now()
     results = instances.run_bulk(actor=get_current_actor(), access=access, **bulk_request)
-    context = followed_tasks.follow([row["id"] for row in results if row["success"] and not action.takes_tag])
+    started = [row["id"] for row in results if row["success"] and not action.takes_tag]
+    context = followed_tasks.follow(started, since)
     tag = bulk_request.get("tag")
     label = translate(action.label) + (f" “{tag}”" if tag else "")
     context |= {

@@ -8,10 +8,10 @@ from panel.services.instances.action_catalog import ACTIONS
 
 
 def list_buttons(instance):
-    """Return the actions of the area: customers shut a guest down, operators stop and suspend it."""
+    """Return the actions of the area: operators can also suspend the instance."""
     if not is_operator_area():
-        return action_catalog.CUSTOMER_POWER_BUTTONS
-    return (*action_catalog.OPERATOR_POWER_BUTTONS, ACTIONS["unsuspend" if instance.suspended_reason else "suspend"])
+        return action_catalog.POWER_BUTTONS
+    return (*action_catalog.POWER_BUTTONS, ACTIONS["unsuspend" if instance.suspended_reason else "suspend"])
 
 
 def iter_power_buttons(instance):

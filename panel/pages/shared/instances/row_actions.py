@@ -13,7 +13,7 @@ from panel.services import instances
 from panel.web.translation import gettext as _
 from panel.web.translation import translate
 
-SEARCH_POWER_ACTIONS = ("start", "stop", "shutdown", "restart")
+SEARCH_POWER_ACTIONS = ("start", "shutdown", "restart")
 
 
 @dataclass(frozen=True)

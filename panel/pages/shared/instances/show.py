@@ -20,9 +20,18 @@ from panel.pages.shared.area import (
     tab_url,
 )
 from panel.pages.shared.console_views import list_console_errors
-from panel.pages.shared.instances import backups_tab, docker_tab, media, network_tab, operator_tabs, snapshots_tab
+from panel.pages.shared.instances import (
+    backups_tab,
+    docker_tab,
+    media,
+    network_tab,
+    operator_tabs,
+    protection,
+    snapshots_tab,
+)
 from panel.pages.shared.instances.load_tiles import build_load_tiles
 from panel.pages.shared.instances.power_buttons import iter_power_buttons, power_url
+from panel.pages.shared.task_retries import build_retry
 from panel.schemas.guests import PushKeysIn
 from panel.schemas.instances import InstanceSettings
 from panel.services import disks, events, instances, metrics, projects, ssh_keys, tasks, usage, watched_instances
@@ -111,6 +120,7 @@ def build_context(instance_id, tab, **extra):
         "latest": latest,
         "running": next((task for task in latest if task.open), None),
         "failed": next((task for task in latest[:1] if task.status == "failed"), None),
+        "retry": build_retry(latest[0]) if latest else None,
         "may_deploy": instances.action_error(instance, "deploy") is None,
         "reinstall_error": instances.REASON_MESSAGES.get(instances.action_error(instance, "reinstall")),
         "destroy_error": instances.REASON_MESSAGES.get(
@@ -130,6 +140,7 @@ def build_context(instance_id, tab, **extra):
         context["guest"] = instances.find_guest_report(instance)
         recent = session.scalars(events.listing(scope_account(), resource_id=instance.id).limit(MAX_RECENT)).all()
         context["events_shown"] = label_events(recent, has_links=not is_operator_area())
+        context |= protection.build_context(instance)
     if tab == "storage":
         context["volumes_offered"] = (
             not is_operator_area() and has_permission("volumes.view") and usage.is_billing_enabled(get_current_access())
