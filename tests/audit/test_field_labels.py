@@ -56,7 +56,7 @@ def list_body_fields():
     schemas = [In]
     for schema in schemas:
         schemas += schema.__subclasses__()
-    return {field.attribute or name for schema in schemas for name, field in schema._declared_fields.items()}
+    return {field.attribute or name for schema in schemas for name, field in schema().declared_fields.items()}
 
 
 def list_assigned_attributes():
