@@ -23,6 +23,7 @@ from panel.models.factors import KnownDevice, OneTimeToken, Passkey, RecoveryCod
 from panel.models.forges import Forge
 from panel.models.group_grants import LocationGrant
 from panel.models.guests import GuestInfo
+from panel.models.hypervisor_outages import HypervisorOutage
 from panel.models.hypervisors import Hypervisor, HypervisorGroup, Storage
 from panel.models.idempotency import IdempotencyKey
 from panel.models.image_catalog import CatalogImage

@@ -1,0 +1,47 @@
+"""When hypervisors did not answer; an index for the tasks of a hypervisor."""
+
+from datetime import UTC, datetime
+
+import sqlalchemy as sa
+from alembic import op
+from uuid_utils import uuid7
+
+revision = "0037_hypervisor_history"
+down_revision = "0033_address_log"
+
+
+def upgrade():
+    outages = op.create_table('hypervisor_outages',
+    sa.Column('id', sa.String(length=36), nullable=False),
+    sa.Column('hypervisor_id', sa.String(length=36), nullable=False),
+    sa.Column('began_at', sa.DateTime(timezone=True), nullable=False),
+    sa.Column('ended_at', sa.DateTime(timezone=True), nullable=True),
+    sa.Column('detail', sa.Text(), nullable=False),
+    sa.ForeignKeyConstraint(['hypervisor_id'], ['hypervisors.id'], name=op.f('fk_hypervisor_outages_hypervisor_id_hypervisors'), ondelete='cascade'),
+    sa.PrimaryKeyConstraint('id', name=op.f('pk_hypervisor_outages'))
+    )
+    with op.batch_alter_table('hypervisor_outages', schema=None) as batch_op:
+        batch_op.create_index(batch_op.f('ix_hypervisor_outages_ended_at'), ['ended_at'], unique=False)
+        batch_op.create_index('ix_hypervisor_outages_hypervisor_id_id', ['hypervisor_id', 'id'], unique=False)
+    add_present_outages(outages)
+    with op.batch_alter_table('tasks', schema=None) as batch_op:
+        batch_op.create_index('ix_tasks_hypervisor_id_id', ['hypervisor_id', 'id'], unique=False)
+
+
+def add_present_outages(outages):
+    """Begin an outage of each hypervisor that is down, with its last answer."""
+    columns = ("id", sa.String()), ("status", sa.String()), ("status_detail", sa.Text())
+    seen_at = sa.column("seen_at", sa.DateTime(timezone=True))
+    hypervisors = sa.table("hypervisors", *(sa.column(*column) for column in columns), seen_at)
+    down = op.get_bind().execute(sa.select(hypervisors).where(hypervisors.c.status == "down")).all()
+    if down:
+        op.bulk_insert(outages, [
+            {"id": str(uuid7()), "hypervisor_id": row.id, "began_at": row.seen_at or datetime.now(UTC), "detail": row.status_detail or ""}
+            for row in down
+        ])
+
+
+def downgrade():
+    with op.batch_alter_table('tasks', schema=None) as batch_op:
+        batch_op.drop_index('ix_tasks_hypervisor_id_id')
+    op.drop_table('hypervisor_outages')
