@@ -19,12 +19,19 @@ METRIC_NAMES = (
 )
 """Units: percent of all processors, MiB, Mbit/s as the guest sees them, bytes and operations a second."""
 
+HOST_METRIC_NAMES = ("host_cpu_percent", "host_memory_used")
+"""The same units for a whole hypervisor: with the host itself. Null when the node did not report them."""
+
 SLOTS_BY_STEP = {15: 240, 300: 288, 3600: 168}
 """Number of rows of a machine by the length of their step in seconds: for an hour, a day and a week."""
 
 
 def build_metric_column() -> MappedColumn[float]:
     return mapped_column(REAL, default=0.0, sort_order=1)
+
+
+def build_host_metric_column() -> MappedColumn[float | None]:
+    return mapped_column(REAL, sort_order=2)
 
 
 class MetricColumns:
@@ -69,7 +76,10 @@ class InstanceMetric(MetricColumns, Model):
 
 
 class HypervisorMetric(MetricColumns, Model):
-    """What a hypervisor's machines used together, in the same ring buffers. `cpu_percent` is of the host's cores."""
+    """What a hypervisor's machines used together, in the same ring buffers, and what the whole host used.
+
+    Percent are of the host's cores.
+    """
 
     __tablename__ = "hypervisor_metrics"
     is_audit_part = True
@@ -80,6 +90,10 @@ class HypervisorMetric(MetricColumns, Model):
     )
     step: Mapped[int] = mapped_column(SmallInteger, primary_key=True, autoincrement=False)
     slot: Mapped[int] = mapped_column(SmallInteger, primary_key=True, autoincrement=False)
+    host_cpu_percent: Mapped[float | None] = build_host_metric_column()
+    host_cpu_percent_max: Mapped[float | None] = build_host_metric_column()
+    host_memory_used: Mapped[float | None] = build_host_metric_column()
+    host_memory_used_max: Mapped[float | None] = build_host_metric_column()
 
 
 class LocationAllocation(Model):

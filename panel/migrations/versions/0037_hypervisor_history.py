@@ -1,4 +1,4 @@
-"""When hypervisors did not answer; an index for the tasks of a hypervisor."""
+"""When hypervisors did not answer; an index for the tasks of a hypervisor; the load of the whole host."""
 
 from datetime import UTC, datetime
 
@@ -8,6 +8,8 @@ from uuid_utils import uuid7
 
 revision = "0037_hypervisor_history"
 down_revision = "0033_address_log"
+
+HOST_METRIC_COLUMNS = ("host_cpu_percent", "host_cpu_percent_max", "host_memory_used", "host_memory_used_max")
 
 
 def upgrade():
@@ -26,6 +28,9 @@ def upgrade():
     add_present_outages(outages)
     with op.batch_alter_table('tasks', schema=None) as batch_op:
         batch_op.create_index('ix_tasks_hypervisor_id_id', ['hypervisor_id', 'id'], unique=False)
+    with op.batch_alter_table('hypervisor_metrics', schema=None) as batch_op:
+        for name in HOST_METRIC_COLUMNS:
+            batch_op.add_column(sa.Column(name, sa.REAL(), nullable=True))
 
 
 def add_present_outages(outages):
@@ -42,6 +47,9 @@ def add_present_outages(outages):
 
 
 def downgrade():
+    with op.batch_alter_table('hypervisor_metrics', schema=None) as batch_op:
+        for name in HOST_METRIC_COLUMNS:
+            batch_op.drop_column(name)
     with op.batch_alter_table('tasks', schema=None) as batch_op:
         batch_op.drop_index('ix_tasks_hypervisor_id_id')
     op.drop_table('hypervisor_outages')

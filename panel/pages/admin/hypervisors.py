@@ -144,9 +144,15 @@ def parse_timestamp(text):
 @require_page_permission(READ_PERMISSION)
 def show_metrics(hypervisor_id):
     hypervisor = hypervisors.get(hypervisor_id)
-    series = get_host_series(hypervisor, charts.parse_requested_range(request.args.get("range")))
+    series = load_series(hypervisor)
     context = {"series": series, "charts": charts, "condition": hypervisors.get_condition}
     return render("admin/hypervisors/metrics.html", hypervisor=hypervisor, **context)
+
+
+def load_series(hypervisor):
+    """Return the requested series of the hypervisor, with its charts."""
+    series = get_host_series(hypervisor, charts.parse_requested_range(request.args.get("range")))
+    return series | {"charts": charts.HYPERVISOR_CHARTS}
 
 
 @bp.get("/<hypervisor_id>/metrics/data")
@@ -154,7 +160,7 @@ def show_metrics(hypervisor_id):
 def show_metrics_data(hypervisor_id):
     """Return the chart data as JSON, for the page's script."""
     hypervisor = hypervisors.get(hypervisor_id)
-    series = get_host_series(hypervisor, charts.parse_requested_range(request.args.get("range")))
+    series = load_series(hypervisor)
     return charts.build_plot_data(series, {"cpu_percent": 100, "memory_used": hypervisor.memory_mb})
 
 
