@@ -26,6 +26,10 @@ SLOTS_BY_STEP = {15: 240, 300: 288, 3600: 168}
 """Number of rows of a machine by the length of their step in seconds: for an hour, a day and a week."""
 
 
+STORAGE_SLOTS_BY_STEP = {900: 96, 3600: 168, 86400: 366}
+"""The same of a storage: for a day, a week and a year."""
+
+
 def build_metric_column() -> MappedColumn[float]:
     return mapped_column(REAL, default=0.0, sort_order=1)
 
@@ -94,6 +98,24 @@ class HypervisorMetric(MetricColumns, Model):
     host_cpu_percent_max: Mapped[float | None] = build_host_metric_column()
     host_memory_used: Mapped[float | None] = build_host_metric_column()
     host_memory_used_max: Mapped[float | None] = build_host_metric_column()
+
+
+class StorageMetric(Model):
+    """How full a storage was, in ring buffers like those of machines. Each row has the last values of its step."""
+
+    __tablename__ = "storage_metrics"
+    is_audit_part = True
+    __table_args__ = {"sqlite_with_rowid": False, "postgresql_with": {"fillfactor": 70}}
+
+    storage_id: Mapped[str] = mapped_column(String(36), ForeignKey("storages.id", ondelete="cascade"), primary_key=True)
+    step: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    slot: Mapped[int] = mapped_column(SmallInteger, primary_key=True, autoincrement=False)
+    at: Mapped[int] = mapped_column(BigInteger)
+    """Seconds since 1970."""
+    capacity: Mapped[float] = mapped_column(REAL)
+    used_space: Mapped[float] = mapped_column(REAL)
+    allocated: Mapped[float] = mapped_column(REAL)
+    """MiB; `allocated` to disks, whether they are written or not."""
 
 
 class LocationAllocation(Model):

@@ -56,6 +56,10 @@ HYPERVISOR_CHARTS = (
     Chart(lazy_gettext("Memory"), "mib", (("memory_used", GUESTS), ("host_memory_used", HOST))),
     *METRIC_CHARTS[2:],
 )
+STORAGE_CHARTS = (
+    Chart(lazy_gettext("Disk space"), "mib", (("used_space", lazy_gettext("Used")),)),
+    Chart(lazy_gettext("Allocated to disks"), "mib", (("allocated", lazy_gettext("Allocated")),)),
+)
 NO_VALUE = "–"  # noqa: RUF001
 TIME_RANGES = (
     ("30m", lazy_gettext("30 min")),
@@ -63,6 +67,12 @@ TIME_RANGES = (
     ("12h", lazy_gettext("12 h")),
     ("1d", lazy_gettext("1 day")),
     ("1w", lazy_gettext("1 week")),
+)
+
+STORAGE_TIME_RANGES = (
+    *TIME_RANGES[-2:],
+    ("30d", lazy_gettext("30 days")),
+    ("1y", lazy_gettext("1 year")),
 )
 
 

@@ -15,6 +15,7 @@ from panel.models import Hypervisor, Instance, Interface, Migration, Task
 from panel.models.tasks import OPEN_STATUSES
 from panel.services import backup_files, backup_restore_tests, hypervisors
 from panel.services.instances import state_reports
+from panel.services.metrics.storages import record_storages
 from panel.services.microvms import pool_members
 from worker import nodes
 from worker.nodes.base import (
@@ -73,6 +74,7 @@ def probe(hypervisor_id: str) -> None:
         log.info("node_checked", node=row.name, accelerated=capabilities.accelerated, faults=faults)
         hypervisors.mark_up(row, capabilities, pools)
         row.status_detail = join_messages(faults) if faults else None
+        record_storages(hypervisor_id)
     session.commit()
     reconcile(hypervisor_id)
 

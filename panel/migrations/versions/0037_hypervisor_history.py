@@ -1,4 +1,5 @@
-"""When hypervisors did not answer; an index for the tasks of a hypervisor; the load of the whole host."""
+"""When hypervisors did not answer; an index for the tasks of a hypervisor; the load of the whole host;
+how full storages were."""
 
 from datetime import UTC, datetime
 
@@ -31,6 +32,18 @@ def upgrade():
     with op.batch_alter_table('hypervisor_metrics', schema=None) as batch_op:
         for name in HOST_METRIC_COLUMNS:
             batch_op.add_column(sa.Column(name, sa.REAL(), nullable=True))
+    op.create_table('storage_metrics',
+    sa.Column('storage_id', sa.String(length=36), nullable=False),
+    sa.Column('step', sa.Integer(), autoincrement=False, nullable=False),
+    sa.Column('slot', sa.SmallInteger(), autoincrement=False, nullable=False),
+    sa.Column('at', sa.BigInteger(), nullable=False),
+    sa.Column('capacity', sa.REAL(), nullable=False),
+    sa.Column('used_space', sa.REAL(), nullable=False),
+    sa.Column('allocated', sa.REAL(), nullable=False),
+    sa.ForeignKeyConstraint(['storage_id'], ['storages.id'], name=op.f('fk_storage_metrics_storage_id_storages'), ondelete='cascade'),
+    sa.PrimaryKeyConstraint('storage_id', 'step', 'slot', name=op.f('pk_storage_metrics')),
+    sqlite_with_rowid=False, postgresql_with={'fillfactor': 70}
+    )
 
 
 def add_present_outages(outages):
@@ -47,6 +60,7 @@ def add_present_outages(outages):
 
 
 def downgrade():
+    op.drop_table('storage_metrics')
     with op.batch_alter_table('hypervisor_metrics', schema=None) as batch_op:
         for name in HOST_METRIC_COLUMNS:
             batch_op.drop_column(name)

@@ -13,7 +13,7 @@ from panel.pages.admin import labels
 from panel.pages.shared.instances.load_tiles import build_host_load_tiles
 from panel.schemas.constants import HYPERVISOR_STATUSES
 from panel.schemas.hypervisors import HypervisorIn, HypervisorPatch
-from panel.services import hypervisor_outages, hypervisor_removal, hypervisors, instances, tasks
+from panel.services import capacity_forecast, hypervisor_outages, hypervisor_removal, hypervisors, instances, tasks
 from panel.services.metrics.hosts import get_host_series
 from panel.web import charts
 from panel.web.forms import Form
@@ -114,11 +114,13 @@ def list_group_options():
 def show(hypervisor_id):
     hypervisor = hypervisors.get(hypervisor_id)
     requested_at = parse_timestamp(request.args.get("since"))
+    storages = session.scalars(hypervisors.select_storages(hypervisor)).all()
     return render(
         "admin/hypervisors/show.html",
         "live",
         hypervisor=hypervisor,
-        storages=session.scalars(hypervisors.select_storages(hypervisor)).all(),
+        storages=storages,
+        storage_days_left=capacity_forecast.list_storage_days_left(storages),
         condition=hypervisors.get_condition,
         load_tiles=build_host_load_tiles(hypervisor) if hypervisor.version else [],
         test_requested_at=requested_at,
