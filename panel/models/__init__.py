@@ -39,7 +39,7 @@ from panel.models.mail_templates import MailTemplate
 from panel.models.mails import Mail, MailLogEntry
 from panel.models.mass_mail_templates import MassMailTemplate
 from panel.models.mass_mails import MassMail, MassMailRecipient
-from panel.models.metrics import HypervisorMetric, InstanceMetric, LocationAllocation, StorageMetric
+from panel.models.metrics import HypervisorMetric, InstanceMetric, LocationAllocation, StorageMetric, SubnetMetric
 from panel.models.microvm_api_keys import MicrovmApiKey
 from panel.models.microvm_connectors import MicrovmConnector
 from panel.models.microvm_image_builds import MicrovmImageBuild

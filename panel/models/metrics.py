@@ -29,6 +29,9 @@ SLOTS_BY_STEP = {15: 240, 300: 288, 3600: 168}
 STORAGE_SLOTS_BY_STEP = {900: 96, 3600: 168, 86400: 366}
 """The same of a storage: for a day, a week and a year."""
 
+SUBNET_SLOTS_BY_STEP = {300: 288, 3600: 168}
+"""The same of a subnet on a hypervisor: for a day and a week."""
+
 
 def build_metric_column() -> MappedColumn[float]:
     return mapped_column(REAL, default=0.0, sort_order=1)
@@ -116,6 +119,27 @@ class StorageMetric(Model):
     used_space: Mapped[float] = mapped_column(REAL)
     allocated: Mapped[float] = mapped_column(REAL)
     """MiB; `allocated` to disks, whether they are written or not."""
+
+
+class SubnetMetric(Model):
+    """What guests of one hypervisor received and sent through interfaces with an address in the subnet, in ring buffers
+    like those of machines: bytes in the measured seconds of the step."""
+
+    __tablename__ = "subnet_metrics"
+    is_audit_part = True
+    __table_args__ = {"sqlite_with_rowid": False, "postgresql_with": {"fillfactor": 70}}
+
+    subnet_id: Mapped[str] = mapped_column(String(36), ForeignKey("subnets.id", ondelete="cascade"), primary_key=True)
+    hypervisor_id: Mapped[str] = mapped_column(
+        String(36), ForeignKey("hypervisors.id", ondelete="cascade"), primary_key=True, index=True
+    )
+    step: Mapped[int] = mapped_column(SmallInteger, primary_key=True, autoincrement=False)
+    slot: Mapped[int] = mapped_column(SmallInteger, primary_key=True, autoincrement=False)
+    at: Mapped[int] = mapped_column(BigInteger)
+    """Seconds since 1970."""
+    received: Mapped[int] = mapped_column(BigInteger)
+    sent: Mapped[int] = mapped_column(BigInteger)
+    seconds: Mapped[float]
 
 
 class LocationAllocation(Model):

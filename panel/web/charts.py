@@ -56,6 +56,7 @@ HYPERVISOR_CHARTS = (
     Chart(lazy_gettext("Memory"), "mib", (("memory_used", GUESTS), ("host_memory_used", HOST))),
     *METRIC_CHARTS[2:],
 )
+SUBNET_CHARTS = METRIC_CHARTS[2:3]
 STORAGE_CHARTS = (
     Chart(lazy_gettext("Disk space"), "mib", (("used_space", lazy_gettext("Used")),)),
     Chart(lazy_gettext("Allocated to disks"), "mib", (("allocated", lazy_gettext("Allocated")),)),
@@ -69,6 +70,7 @@ TIME_RANGES = (
     ("1w", lazy_gettext("1 week")),
 )
 
+SUBNET_TIME_RANGES = TIME_RANGES[2:]
 STORAGE_TIME_RANGES = (
     *TIME_RANGES[-2:],
     ("30d", lazy_gettext("30 days")),

@@ -13,9 +13,10 @@ from sqlalchemy import Select, select
 from sqlalchemy.exc import IntegrityError
 
 from panel.core.db import session
-from panel.models import Hypervisor, Instance, Microvm
+from panel.models import Address, Hypervisor, Instance, Interface, Microvm
 from panel.models.metrics import METRIC_NAMES
 from panel.services import metrics
+from panel.services.metrics import subnets
 from panel.services.microvms import usages as microvms
 from worker.nodes.base import HostUsage, MachineStatus, Power
 
@@ -74,6 +75,8 @@ def record_sample(hypervisor_id: str, sample: NodeSample) -> None:
     try:
         metrics.write({instance_id: usage for instance_id, (_, usage) in usages.items()}, sample.at)
         microvms.write_usages({id_: {**usage, "at": sample.at} for id_, (_, usage) in microvm_usages.items()})
+        traffic = measure_subnets(hypervisor_id, previous, sample)
+        subnets.add_traffic(hypervisor_id, traffic, sample.clock - previous.clock, sample.at)
         host_usage = measure_host(previous.host, sample.host)
         record_host(hypervisor_id, [*usages.values(), *microvm_usages.values()], host_usage, sample.at)
         if previous.at // ROLLUP_INTERVAL_SECONDS != sample.at // ROLLUP_INTERVAL_SECONDS:
@@ -85,6 +88,22 @@ def record_sample(hypervisor_id: str, sample: NodeSample) -> None:
     except IntegrityError:  # an instance was destroyed in the meantime: the next sample is without it
         session.rollback()
         log.info("sample_dropped", node=hypervisor_id)
+
+
+def measure_subnets(hypervisor_id: str, previous: NodeSample, sample: NodeSample) -> dict[str, tuple[int, int]]:
+    """Return what guests received and sent between two samples, by the subnets in which their interfaces have
+    addresses. Machines that were off in between count as 0."""
+    query = select(Address.subnet_id, Interface.mac, Interface.instance_id).distinct()
+    query = query.join(Interface, Address.interface_id == Interface.id).join(Instance)
+    traffic: dict[str, tuple[int, int]] = {}
+    for subnet_id, mac, instance_id in session.execute(query.where(Instance.hypervisor_id == hypervisor_id)):
+        received, sent = traffic.get(subnet_id, (0, 0))
+        earlier, later = previous.machines.get(instance_id), sample.machines.get(instance_id)
+        if earlier and later and is_measurable(earlier, later):
+            received += int(compute_counter_increase(earlier.received.get(mac, 0), later.received.get(mac, 0)))
+            sent += int(compute_counter_increase(earlier.sent.get(mac, 0), later.sent.get(mac, 0)))
+        traffic[subnet_id] = received, sent
+    return traffic
 
 
 def measure_host(earlier: HostUsage | None, later: HostUsage | None) -> dict[str, float]:

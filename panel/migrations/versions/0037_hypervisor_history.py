@@ -1,5 +1,5 @@
 """When hypervisors did not answer; an index for the tasks of a hypervisor; the load of the whole host;
-how full storages were."""
+how full storages were; the traffic of subnets."""
 
 from datetime import UTC, datetime
 
@@ -32,6 +32,22 @@ def upgrade():
     with op.batch_alter_table('hypervisor_metrics', schema=None) as batch_op:
         for name in HOST_METRIC_COLUMNS:
             batch_op.add_column(sa.Column(name, sa.REAL(), nullable=True))
+    op.create_table('subnet_metrics',
+    sa.Column('subnet_id', sa.String(length=36), nullable=False),
+    sa.Column('hypervisor_id', sa.String(length=36), nullable=False),
+    sa.Column('step', sa.SmallInteger(), autoincrement=False, nullable=False),
+    sa.Column('slot', sa.SmallInteger(), autoincrement=False, nullable=False),
+    sa.Column('at', sa.BigInteger(), nullable=False),
+    sa.Column('received', sa.BigInteger(), nullable=False),
+    sa.Column('sent', sa.BigInteger(), nullable=False),
+    sa.Column('seconds', sa.Double(), nullable=False),
+    sa.ForeignKeyConstraint(['hypervisor_id'], ['hypervisors.id'], name=op.f('fk_subnet_metrics_hypervisor_id_hypervisors'), ondelete='cascade'),
+    sa.ForeignKeyConstraint(['subnet_id'], ['subnets.id'], name=op.f('fk_subnet_metrics_subnet_id_subnets'), ondelete='cascade'),
+    sa.PrimaryKeyConstraint('subnet_id', 'hypervisor_id', 'step', 'slot', name=op.f('pk_subnet_metrics')),
+    sqlite_with_rowid=False, postgresql_with={'fillfactor': 70}
+    )
+    with op.batch_alter_table('subnet_metrics', schema=None) as batch_op:
+        batch_op.create_index(batch_op.f('ix_subnet_metrics_hypervisor_id'), ['hypervisor_id'], unique=False)
     op.create_table('storage_metrics',
     sa.Column('storage_id', sa.String(length=36), nullable=False),
     sa.Column('step', sa.Integer(), autoincrement=False, nullable=False),
@@ -61,6 +77,7 @@ def add_present_outages(outages):
 
 def downgrade():
     op.drop_table('storage_metrics')
+    op.drop_table('subnet_metrics')
     with op.batch_alter_table('hypervisor_metrics', schema=None) as batch_op:
         for name in HOST_METRIC_COLUMNS:
             batch_op.drop_column(name)

@@ -40,12 +40,15 @@ def load_series(
     condition: ColumnElement[bool],
     time_range: str,
     time_ranges: Mapping[str, tuple[int, int]] = TIME_RANGES,
+    *,
+    group_by: ColumnElement[int] | None = None,
 ) -> dict[str, Any]:
-    """Return the rows of one ring buffer in the time range, oldest first."""
+    """Return the rows of one ring buffer in the time range, oldest first. The first column is the time."""
     length, step = time_ranges[time_range]
     until, table = clock.now().timestamp(), point_columns[0].table.c
     query = select(*point_columns).where(condition, table.step == step)
     query = query.where(table.at > until - length, table.at <= until).order_by(table.at)
+    query = query if group_by is None else query.group_by(group_by)
     return {
         "time_range": time_range,
         "step": step,

@@ -20,10 +20,10 @@ VALUE_COLUMNS = ("at", *(f"{name}{ending}" for name in METRIC_NAMES for ending i
 columns = InstanceMetric.__table__.c
 
 
-def compute_slot(step: int, at: float) -> dict[str, int]:
+def compute_slot(step: int, at: float, slots_by_step: Mapping[int, int] = SLOTS_BY_STEP) -> dict[str, int]:
     """Return the step that contains the second: its slot in the ring buffer and when it began."""
     number = int(at) // step
-    return {"step": step, "slot": number % SLOTS_BY_STEP[step], "at": number * step}
+    return {"step": step, "slot": number % slots_by_step[step], "at": number * step}
 
 
 def write(samples: Mapping[str, Mapping[str, float]], at: float, step: int = FINEST_STEP) -> None:

@@ -9,7 +9,7 @@ from panel.core.db import session
 from panel.models import Storage, StorageMetric
 from panel.models.metrics import STORAGE_SLOTS_BY_STEP
 from panel.services.metrics.read import load_series, make_time
-from panel.services.metrics.ring_buffer import INSERT_BY_DIALECT
+from panel.services.metrics.ring_buffer import INSERT_BY_DIALECT, compute_slot
 
 BYTES_PER_MIB, MIB_PER_GIB = 1024**2, 1024
 STORAGE_TIME_RANGES = {
@@ -27,12 +27,12 @@ VALUE_NAMES = ("at", "capacity", "used_space", "allocated")
 def record_storages(hypervisor_id: str) -> None:
     """Store the present values of a hypervisor's storages in every step. The last ones of a step stay. One query and
     one statement, which may be repeated."""
-    at = int(clock.now().timestamp())
+    at = clock.now().timestamp()
     query = select(Storage.id, Storage.capacity, Storage.free, Storage.allocated)
     rows = [
         {"storage_id": row.id, **slot, **make_values(row)}
         for row in session.execute(query.where(Storage.hypervisor_id == hypervisor_id, Storage.capacity > 0))
-        for slot in (compute_slot(step, at) for step in STORAGE_SLOTS_BY_STEP)
+        for slot in (compute_slot(step, at, STORAGE_SLOTS_BY_STEP) for step in STORAGE_SLOTS_BY_STEP)
     ]
     if not rows:
         return
@@ -41,12 +41,6 @@ def record_storages(hypervisor_id: str) -> None:
     new = {name: statement.excluded[name] for name in VALUE_NAMES}
     statement = statement.on_conflict_do_update(index_elements=list(table.primary_key), set_=new)
     session.connection().execute(statement, rows)
-
-
-def compute_slot(step: int, at: int) -> dict[str, int]:
-    """Return the step that contains the second: its slot in the ring buffer and when it began."""
-    number = at // step
-    return {"step": step, "slot": number % STORAGE_SLOTS_BY_STEP[step], "at": number * step}
 
 
 def make_values(row: Row) -> dict[str, float]:
