@@ -298,7 +298,12 @@ def list_accounts(viewer):
 def get_view(viewer):
     """Return what streams have in common that get the same changes."""
     if viewer is None or not viewer.is_restricted:
-        return viewer and (viewer.access.id, viewer.access.person_id, viewer.access.permissions, viewer.operator_permissions)
+        return viewer and (
+            viewer.access.id,
+            viewer.access.person_id,
+            viewer.access.permissions,
+            viewer.operator_permissions,
+        )
     return viewer
 
 

@@ -17,8 +17,8 @@ from panel.core.live_changes import Change
 from panel.services.access import Access
 from tests.support.waiting import wait_until
 
-MEMBER = LiveViewer(Access("ada", "meg", "meg@example.com"), None)
 ADA, BOB = (LiveViewer(Access(name, name, f"{name}@example.com")) for name in ("ada", "bob"))
+MEMBER = LiveViewer(Access("ada", "meg", "meg@example.com"))
 OPERATOR = LiveViewer(Access("eve", "eve", "eve@example.com"), permissions.OPERATOR_ROLES["full"])
 
 
