@@ -7,8 +7,8 @@ import sqlalchemy as sa
 from alembic import op
 from uuid_utils import uuid7
 
-revision = "0038_hypervisor_history"
-down_revision = "0037_operator_roles"
+revision = "0039_hypervisor_history"
+down_revision = "0038_instance_sizes"
 
 HOST_METRIC_COLUMNS = ("host_cpu_percent", "host_cpu_percent_max", "host_memory_used", "host_memory_used_max")
 
