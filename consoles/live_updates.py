@@ -119,16 +119,17 @@ class LiveUpdates:
         """Set whose stream it is. The lock is held."""
         self.forget_viewer(stream)
         stream.viewer = viewer
-        self.streams_by_account[viewer.access.id].add(stream)
+        for account_id in list_accounts(viewer):
+            self.streams_by_account[account_id].add(stream)
         if viewer.operator_permissions:
             self.operator_streams.add(stream)
 
     def forget_viewer(self, stream):
         if stream.viewer:
-            account_id = stream.viewer.access.id
-            self.streams_by_account[account_id].discard(stream)
-            if not self.streams_by_account[account_id]:
-                del self.streams_by_account[account_id]
+            for account_id in list_accounts(stream.viewer):
+                self.streams_by_account[account_id].discard(stream)
+                if not self.streams_by_account[account_id]:
+                    del self.streams_by_account[account_id]
             self.operator_streams.discard(stream)
             stream.viewer = None
 
@@ -255,7 +256,8 @@ class LiveUpdates:
             viewer = group[0].viewer
             if viewer is None:
                 continue
-            own = changes if viewer.operator_permissions else by_account[viewer.access.id]
+            accounts = list_accounts(viewer)
+            own = changes if viewer.operator_permissions else [change for id_ in accounts for change in by_account[id_]]
             if viewer.is_restricted:
                 self.viewer_jobs.put((lambda streams, own=own: self.send_looked_up(streams, own), group))
             else:
@@ -288,10 +290,20 @@ def send_to_all(streams, event):
         stream.run_guarded(stream.send, event)
 
 
+def list_accounts(viewer):
+    """Return the accounts whose changes the viewer may get: the owner of the resources and the person."""
+    return dict.fromkeys((viewer.access.id, viewer.access.person_id))
+
+
 def get_view(viewer):
     """Return what streams have in common that get the same changes."""
     if viewer is None or not viewer.is_restricted:
-        return viewer and (viewer.access.id, viewer.access.permissions, viewer.operator_permissions)
+        return viewer and (
+            viewer.access.id,
+            viewer.access.person_id,
+            viewer.access.permissions,
+            viewer.operator_permissions,
+        )
     return viewer
 
 

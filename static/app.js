@@ -210,6 +210,15 @@ document.addEventListener("htmx:after:swap", ({ detail: { ctx } }) => {
   }
 });
 
+// Failed tasks count as seen once the menu with them was open: the server leaves the mark out then.
+document.addEventListener("shown.bs.dropdown", ({ target }) => {
+  const { newestFailure } = target.dataset;
+  if (!newestFailure) return;
+  document.cookie = `panel-seen-task=${newestFailure}; path=/; max-age=86400; SameSite=Lax`;
+  delete target.dataset.newestFailure;
+  find(".badge-failed", target)?.remove();
+});
+
 // Show errors of fields, such as a wrong name in a confirmation, below their fields, and focus the field.
 document.addEventListener("field-error", ({ target, detail }) => {
   const form = target.closest("form");

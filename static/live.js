@@ -84,6 +84,9 @@
 
   function receive({ id, name, changes }) {
     position = id;
+    if (changes.some(([table]) => table === "inbox_messages")) {
+      document.dispatchEvent(new CustomEvent("panel:inbox-changed", { detail: { holdsStream: Boolean(source) } }));
+    }
     for (const part of document.querySelectorAll("[data-live]")) {
       if (name === "reload" || (name === "change" && isAffected(part, changes))) stale.add(part.id);
     }

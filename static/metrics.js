@@ -74,7 +74,7 @@ class Chart {
   formatTime(second) {
     return new Intl.DateTimeFormat(LOCALE, {
       timeZone: this.zone,
-      ...(this.series.until - this.series.since > 90000 && { weekday: "short" }),
+      ...(this.series.until - this.series.since > 700000 ? { day: "2-digit", month: "2-digit" } : this.series.until - this.series.since > 90000 && { weekday: "short" }),
       hour: "2-digit",
       minute: "2-digit",
       ...(this.series.until - this.series.since < 7200 && { second: "2-digit" }),

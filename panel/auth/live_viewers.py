@@ -46,6 +46,8 @@ class LiveViewer:
         return permission is not None and permission in self.operator_permissions
 
     def has_own_permission(self, change: Change) -> bool:
+        if LIVE_MODELS[change.table].is_personal:
+            return change.account_id == self.access.person_id
         permission = LIVE_MODELS[change.table].live_permissions[0]
         is_own = change.account_id is not None and change.account_id == self.access.id
         return is_own and permission is not None and self.access.has_permission(permission)

@@ -158,6 +158,10 @@ class Base(DeclarativeBase):
     """The permissions of customers and of operators that streams with changes of these rows need. None: no stream has
     them."""
 
+    is_personal: ClassVar[bool] = False
+    """Whether `account_id` is the person that a row is for, not the owner of a resource. Only this person's streams
+    have its changes."""
+
 
 class TimestampMixin:
     """The columns id, created_at and updated_at."""

@@ -58,11 +58,16 @@ class PendingChanges:
 def note(row: Any, session: Any) -> None:
     """Publish a change of the row after the session's transaction commits. To be called after statements that the ORM
     does not see; changes of objects are noted by themselves."""
+    note_change(Change.of_row(row), session)
+
+
+def note_change(change: Change, session: Any) -> None:
+    """Publish a change after the session's transaction commits."""
     callbacks = session.info.setdefault("on_commit", [])
     pending = next((call for call in callbacks if isinstance(call, PendingChanges)), None)
     if pending is None:
         callbacks.append(pending := PendingChanges())
-    pending.changes[Change.of_row(row)] = None
+    pending.changes[change] = None
 
 
 @event.listens_for(Session, "after_flush")

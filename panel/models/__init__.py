@@ -23,6 +23,7 @@ from panel.models.factors import KnownDevice, OneTimeToken, Passkey, RecoveryCod
 from panel.models.forges import Forge
 from panel.models.group_grants import LocationGrant
 from panel.models.guests import GuestInfo
+from panel.models.hypervisor_outages import HypervisorOutage
 from panel.models.hypervisors import Hypervisor, HypervisorGroup, Storage
 from panel.models.idempotency import IdempotencyKey
 from panel.models.image_catalog import CatalogImage
@@ -38,7 +39,7 @@ from panel.models.mail_templates import MailTemplate
 from panel.models.mails import Mail, MailLogEntry
 from panel.models.mass_mail_templates import MassMailTemplate
 from panel.models.mass_mails import MassMail, MassMailRecipient
-from panel.models.metrics import HypervisorMetric, InstanceMetric, LocationAllocation
+from panel.models.metrics import HypervisorMetric, InstanceMetric, LocationAllocation, StorageMetric, SubnetMetric
 from panel.models.microvm_api_keys import MicrovmApiKey
 from panel.models.microvm_connectors import MicrovmConnector
 from panel.models.microvm_image_builds import MicrovmImageBuild

@@ -17,6 +17,8 @@ class InboxMessage(Model):
 
     __tablename__ = "inbox_messages"
     is_audit_part = True
+    live_permissions = (None, None)
+    is_personal = True
     __table_args__ = (
         Index("ix_inbox_messages_account_id_id", "account_id", "id"),
         Index(

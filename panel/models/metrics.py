@@ -19,12 +19,26 @@ METRIC_NAMES = (
 )
 """Units: percent of all processors, MiB, Mbit/s as the guest sees them, bytes and operations a second."""
 
+HOST_METRIC_NAMES = ("host_cpu_percent", "host_memory_used")
+"""The same units for a whole hypervisor: with the host itself. Null when the node did not report them."""
+
 SLOTS_BY_STEP = {15: 240, 300: 288, 3600: 168}
 """Number of rows of a machine by the length of their step in seconds: for an hour, a day and a week."""
 
 
+STORAGE_SLOTS_BY_STEP = {900: 96, 3600: 168, 86400: 366}
+"""The same of a storage: for a day, a week and a year."""
+
+SUBNET_SLOTS_BY_STEP = {300: 288, 3600: 168}
+"""The same of a subnet on a hypervisor: for a day and a week."""
+
+
 def build_metric_column() -> MappedColumn[float]:
     return mapped_column(REAL, default=0.0, sort_order=1)
+
+
+def build_host_metric_column() -> MappedColumn[float | None]:
+    return mapped_column(REAL, sort_order=2)
 
 
 class MetricColumns:
@@ -69,7 +83,10 @@ class InstanceMetric(MetricColumns, Model):
 
 
 class HypervisorMetric(MetricColumns, Model):
-    """What a hypervisor's machines used together, in the same ring buffers. `cpu_percent` is of the host's cores."""
+    """What a hypervisor's machines used together, in the same ring buffers, and what the whole host used.
+
+    Percent are of the host's cores.
+    """
 
     __tablename__ = "hypervisor_metrics"
     is_audit_part = True
@@ -80,6 +97,49 @@ class HypervisorMetric(MetricColumns, Model):
     )
     step: Mapped[int] = mapped_column(SmallInteger, primary_key=True, autoincrement=False)
     slot: Mapped[int] = mapped_column(SmallInteger, primary_key=True, autoincrement=False)
+    host_cpu_percent: Mapped[float | None] = build_host_metric_column()
+    host_cpu_percent_max: Mapped[float | None] = build_host_metric_column()
+    host_memory_used: Mapped[float | None] = build_host_metric_column()
+    host_memory_used_max: Mapped[float | None] = build_host_metric_column()
+
+
+class StorageMetric(Model):
+    """How full a storage was, in ring buffers like those of machines. Each row has the last values of its step."""
+
+    __tablename__ = "storage_metrics"
+    is_audit_part = True
+    __table_args__ = {"sqlite_with_rowid": False, "postgresql_with": {"fillfactor": 70}}
+
+    storage_id: Mapped[str] = mapped_column(String(36), ForeignKey("storages.id", ondelete="cascade"), primary_key=True)
+    step: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    slot: Mapped[int] = mapped_column(SmallInteger, primary_key=True, autoincrement=False)
+    at: Mapped[int] = mapped_column(BigInteger)
+    """Seconds since 1970."""
+    capacity: Mapped[float] = mapped_column(REAL)
+    used_space: Mapped[float] = mapped_column(REAL)
+    allocated: Mapped[float] = mapped_column(REAL)
+    """MiB; `allocated` to disks, whether they are written or not."""
+
+
+class SubnetMetric(Model):
+    """What guests of one hypervisor received and sent through interfaces with an address in the subnet, in ring buffers
+    like those of machines: bytes in the measured seconds of the step."""
+
+    __tablename__ = "subnet_metrics"
+    is_audit_part = True
+    __table_args__ = {"sqlite_with_rowid": False, "postgresql_with": {"fillfactor": 70}}
+
+    subnet_id: Mapped[str] = mapped_column(String(36), ForeignKey("subnets.id", ondelete="cascade"), primary_key=True)
+    hypervisor_id: Mapped[str] = mapped_column(
+        String(36), ForeignKey("hypervisors.id", ondelete="cascade"), primary_key=True, index=True
+    )
+    step: Mapped[int] = mapped_column(SmallInteger, primary_key=True, autoincrement=False)
+    slot: Mapped[int] = mapped_column(SmallInteger, primary_key=True, autoincrement=False)
+    at: Mapped[int] = mapped_column(BigInteger)
+    """Seconds since 1970."""
+    received: Mapped[int] = mapped_column(BigInteger)
+    sent: Mapped[int] = mapped_column(BigInteger)
+    seconds: Mapped[float]
 
 
 class LocationAllocation(Model):

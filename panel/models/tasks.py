@@ -103,6 +103,7 @@ class Task(TimestampMixin, Model):
         Index("ix_tasks_resource_id_id", "resource_id", "id"),
         Index("ix_tasks_kind_id", "kind", "id"),
         Index("ix_tasks_account_id_id", "account_id", "id"),
+        Index("ix_tasks_hypervisor_id_id", "hypervisor_id", "id"),
         Index("ix_tasks_hypervisor_id_status", "hypervisor_id", "status"),
     )
 

@@ -1,13 +1,13 @@
-"""When a location is full at its present growth, from what was allocated of it at the end of each day."""
+"""When a location or a storage is full at its present growth, from its values at the end of each day."""
 
 from collections.abc import Iterable, Sequence
-from datetime import date, timedelta
+from datetime import UTC, date, datetime, timedelta
 
 from sqlalchemy import delete, select
 
 from panel.core import clock
 from panel.core.db import session
-from panel.models import LocationAllocation
+from panel.models import LocationAllocation, Storage, StorageMetric
 from panel.services import overview
 
 HISTORY_DAYS = 14
@@ -15,8 +15,9 @@ HISTORY_DAYS = 14
 MIN_HISTORY_DAYS = 4
 """Fewer days than this tell nothing about the growth."""
 MAX_FORECAST_DAYS = 180
-"""A location that is full later than this has no forecast."""
+"""What is full later than this has no forecast."""
 RETENTION_DAYS = 60
+SECONDS_PER_DAY = 86400
 RESOURCES = {
     "cpu_cores": ("cpu_allocated", "cpu_cores"),
     "ram": ("ram_allocated", "ram"),
@@ -48,14 +49,45 @@ def list_days_left(capacities: Iterable[overview.LocationCapacity]) -> dict[tupl
     for capacity in capacities:
         rows = history.get(capacity.group.id, [])
         for name, (used, total) in RESOURCES.items():
-            growth = compute_daily_growth([(row.day, getattr(row, name)) for row in rows])
             free = (getattr(capacity, total) or 0) - (getattr(capacity, used) or 0)
-            if growth > 0 and 0 <= free <= growth * MAX_FORECAST_DAYS:
-                forecasts[capacity.group.id, name] = int(free / growth)
+            days = compute_days_left([(row.day, getattr(row, name)) for row in rows], free)
+            if days is not None:
+                forecasts[capacity.group.id, name] = days
     return forecasts
 
 
-def compute_daily_growth(days: Sequence[tuple[date, int]]) -> float:
+def list_storage_days_left(storages: Iterable[Storage]) -> dict[tuple[str, str], int]:
+    """Return after how many days each storage is full, by (id, `used_space` or `allocated`), if it grows. One query."""
+    now = clock.now().timestamp()
+    rows_by_id = {storage.id: storage for storage in storages}
+    query = select(StorageMetric).where(
+        StorageMetric.storage_id.in_(rows_by_id),
+        StorageMetric.step == SECONDS_PER_DAY,
+        StorageMetric.at > now - HISTORY_DAYS * SECONDS_PER_DAY,
+        StorageMetric.at <= now,
+    )
+    history: dict[str, list[StorageMetric]] = {}
+    for row in session.scalars(query.order_by(StorageMetric.at)):
+        history.setdefault(row.storage_id, []).append(row)
+    forecasts = {}
+    for storage_id, rows in history.items():
+        newest, overcommit = rows[-1], rows_by_id[storage_id].overcommit
+        dates = [datetime.fromtimestamp(row.at, UTC).date() for row in rows]
+        for name, total in (("used_space", newest.capacity), ("allocated", newest.capacity * overcommit)):
+            values = [getattr(row, name) for row in rows]
+            days = compute_days_left(list(zip(dates, values, strict=True)), total - values[-1])
+            if days is not None:
+                forecasts[storage_id, name] = days
+    return forecasts
+
+
+def compute_days_left(days: Sequence[tuple[date, float]], free: float) -> int | None:
+    """Return after how many days nothing is free at the growth of these days; None when that is long or never."""
+    growth = compute_daily_growth(days)
+    return int(free / growth) if growth > 0 and 0 <= free <= growth * MAX_FORECAST_DAYS else None
+
+
+def compute_daily_growth(days: Sequence[tuple[date, float]]) -> float:
     """Return the slope of the straight line that fits the values best; 0 with too few days."""
     if len(days) < MIN_HISTORY_DAYS:
         return 0.0

@@ -30,6 +30,7 @@ from panel.models import (
     VolumeSnapshot,
 )
 from panel.schemas.hypervisors import uri_error
+from panel.services import hypervisor_outages
 from panel.services.crud import ensure_unique_name, get_all_or_422, get_or_404, update_fields
 from panel.services.search_kinds import contains_text, platform_search
 
@@ -343,6 +344,8 @@ REPORTED_CAPABILITIES = (
 
 def mark_up(hypervisor: Hypervisor, capabilities: "Capabilities | None" = None, pools: Iterable["Pool"] = ()) -> None:
     """Record that the node answered, with its capabilities and the space in its pools."""
+    if hypervisor.status != "up":
+        hypervisor_outages.end(hypervisor)
     hypervisor.status, hypervisor.status_detail, hypervisor.seen_at = "up", None, clock.now()
     if capabilities:
         for field in REPORTED_CAPABILITIES:
@@ -356,6 +359,8 @@ def mark_up(hypervisor: Hypervisor, capabilities: "Capabilities | None" = None, 
 
 def mark_down(hypervisor: Hypervisor, error: str) -> None:
     """Record that the node does not answer. The state of its machines stays as it was."""
+    if hypervisor.status != "down":
+        hypervisor_outages.begin(hypervisor, error)
     hypervisor.status, hypervisor.status_detail = "down", error
 
 

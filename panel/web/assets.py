@@ -22,6 +22,7 @@ PANEL_FILES = (
     "favicon.svg",
     "lists.js",
     "live.js",
+    "notifications.js",
     "palette.js",
     "passkeys.js",
     "reference.css",

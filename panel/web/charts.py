@@ -50,6 +50,17 @@ METRIC_CHARTS = (
         (("disk_read_iops", lazy_gettext("Read")), ("disk_write_iops", lazy_gettext("Written"))),
     ),
 )
+GUESTS, HOST = lazy_gettext("Instances and micro VMs"), lazy_gettext("Whole host")
+HYPERVISOR_CHARTS = (
+    Chart(lazy_gettext("CPU"), "percent", (("cpu_percent", GUESTS), ("host_cpu_percent", HOST))),
+    Chart(lazy_gettext("Memory"), "mib", (("memory_used", GUESTS), ("host_memory_used", HOST))),
+    *METRIC_CHARTS[2:],
+)
+SUBNET_CHARTS = METRIC_CHARTS[2:3]
+STORAGE_CHARTS = (
+    Chart(lazy_gettext("Disk space"), "mib", (("used_space", lazy_gettext("Used")),)),
+    Chart(lazy_gettext("Allocated to disks"), "mib", (("allocated", lazy_gettext("Allocated")),)),
+)
 NO_VALUE = "–"  # noqa: RUF001
 TIME_RANGES = (
     ("30m", lazy_gettext("30 min")),
@@ -57,6 +68,13 @@ TIME_RANGES = (
     ("12h", lazy_gettext("12 h")),
     ("1d", lazy_gettext("1 day")),
     ("1w", lazy_gettext("1 week")),
+)
+
+SUBNET_TIME_RANGES = TIME_RANGES[2:]
+STORAGE_TIME_RANGES = (
+    *TIME_RANGES[-2:],
+    ("30d", lazy_gettext("30 days")),
+    ("1y", lazy_gettext("1 year")),
 )
 
 
@@ -93,11 +111,21 @@ def build_legend(series):
     points = series["points"]
     texts = {}
     for chart, name, _ in list_metrics(series):
-        values = [point[name] for point in points]
-        highest = max((point[f"{name}_max"] for point in points), default=None)
+        values = list_values(points, name)
+        highest = max(list_values(points, f"{name}_max"), default=None)
         numbers = (values[-1], sum(values) / len(values), highest) if values else (None, None, None)
         texts[name] = [format_value(chart.unit, number) for number in numbers]
     return texts
+
+
+def list_values(points, name):
+    """Return the values of a metric, without those that were not measured."""
+    return [point[name] for point in points if point[name] is not None]
+
+
+def compute_average(points, name):
+    values = list_values(points, name)
+    return sum(values) / len(values) if values else None
 
 
 def build_plot_data(series, axis_maxima, markers=()):
@@ -137,10 +165,7 @@ def build_table_rows(series):
         rows.append(
             (
                 group[0]["at"],
-                [
-                    format_value(chart.unit, sum(point[name] for point in group) / len(group))
-                    for chart, name, _ in list_metrics(series)
-                ],
+                [format_value(chart.unit, compute_average(group, name)) for chart, name, _ in list_metrics(series)],
             )
         )
     return rows[::-1]

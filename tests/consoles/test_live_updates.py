@@ -18,6 +18,7 @@ from panel.services.access import Access
 from tests.support.waiting import wait_until
 
 ADA, BOB = (LiveViewer(Access(name, name, f"{name}@example.com")) for name in ("ada", "bob"))
+MEMBER = LiveViewer(Access("ada", "meg", "meg@example.com"))
 OPERATOR = LiveViewer(Access("eve", "eve", "eve@example.com"), permissions.OPERATOR_ROLES["full"])
 
 
@@ -46,7 +47,7 @@ class Reader:
 @pytest.fixture
 def viewers(monkeypatch):
     """The viewers by session. A test changes them."""
-    viewers = {"ada": ADA, "bob": BOB, "operator": OPERATOR}
+    viewers = {"ada": ADA, "bob": BOB, "member": MEMBER, "operator": OPERATOR}
     monkeypatch.setattr(live_viewers, "load_viewers", lambda ids: {id_: viewers[id_] for id_ in ids if id_ in viewers})
     return viewers
 
@@ -88,6 +89,14 @@ def test_change_is_sent_to_its_account_and_operators(live, open_stream):
     assert ada.read()[1:] == ("change", [["tasks", "t1", "i1"]])
     assert bob.read()[1:] == ("change", [["instances", "i2", ""]])
     assert len(operator.read()[2]) == 3
+
+
+def test_member_gets_changes_of_the_team_and_of_its_own_inbox(live, open_stream):
+    member = open_stream("member")
+    member.read()
+    changes = [Change("ada", "tasks", "t1"), Change("ada", "inbox_messages"), Change("meg", "inbox_messages")]
+    live.dispatch([*changes, Change("meg", "tasks", "t2")])
+    assert sorted(member.read()[2]) == [["inbox_messages", "", ""], ["tasks", "t1", ""]]
 
 
 def test_many_changes_name_only_the_table(live, open_stream):

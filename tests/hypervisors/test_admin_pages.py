@@ -53,7 +53,7 @@ def test_new_hypervisor_page_refreshes_until_probed(operator_browser, cast, run_
     assert "0 of 96 cores" in page
 
 
-@pytest.mark.parametrize("path", ["", "/instances", "/orphans", "/edit"])
+@pytest.mark.parametrize("path", ["", "/instances", "/tasks", "/outages", "/orphans", "/edit"])
 def test_hypervisor_tabs_show_number_of_instances(operator_browser, cast, path):
     session.get(Instance, cast.instance().id).hypervisor_id = cast.node.id
     session.commit()

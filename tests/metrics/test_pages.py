@@ -5,11 +5,11 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from lxml import html
-from sqlalchemy import select
+from sqlalchemy import select, update
 
 from panel.core import clock
 from panel.core.db import session
-from panel.models import Instance, Task
+from panel.models import HypervisorMetric, Instance, Task
 from panel.models.metrics import METRIC_NAMES
 from panel.services import metrics
 from panel.web import charts
@@ -176,3 +176,30 @@ def test_metrics_of_hypervisor_are_charts_for_operators(browser_as, instance_wit
     (own,) = metrics.get_series(instance_with_metrics, "1h")["points"][-1:]
     assert data["values"]["memory_used"][-1] == pytest.approx(own["memory_used"], rel=1e-3)
     assert browser_as("owner").get(path).status_code in (403, 404)
+
+
+def test_metrics_of_hypervisor_show_its_own_load_and_that_of_its_machines(browser_as, instance_with_metrics, cast):
+    path = f"/admin/hypervisors/{cast.node.id}/metrics"
+    page = browser_as("admin").get(path).text
+    assert (
+        re.findall(r"</span>(Instances and micro VMs|Whole host)</th>", page)
+        == [
+            "Instances and micro VMs",
+            "Whole host",
+        ]
+        * 2
+    )
+    values = browser_as("admin").get(f"{path}/data").json["values"]
+    assert 0 < values["cpu_percent"][-1] < values["host_cpu_percent"][-1] < 100
+    assert 0 < values["memory_used"][-1] < values["host_memory_used"][-1]
+
+
+def test_load_of_a_host_that_does_not_report_it_is_left_out(browser_as, instance_with_metrics, cast, queries):
+    session.execute(update(HypervisorMetric).values(dict.fromkeys(("host_cpu_percent", "host_cpu_percent_max"))))
+    session.commit()
+    path = f"/admin/hypervisors/{cast.node.id}/metrics"
+    page = html.fromstring(browser_as("admin").get(path).text)
+    cells = page.xpath("//tr[@data-metric='host_cpu_percent']/td/text()")
+    assert cells == [charts.NO_VALUE] * 3
+    assert set(browser_as("admin").get(f"{path}/data").json["values"]["host_cpu_percent"]) == {None}
+    assert browser_as("admin").get(f"/admin/hypervisors/{cast.node.id}").status_code == 200

@@ -10,7 +10,7 @@ from sqlalchemy import delete, select
 from panel.core.db import session
 from panel.models import Hypervisor, HypervisorMetric, Instance
 from panel.models.metrics import METRIC_NAMES, SLOTS_BY_STEP
-from worker.nodes.base import MachineStatus, Power
+from worker.nodes.base import HostUsage, MachineStatus, Power
 from worker.sync import metrics, node_sync
 
 
@@ -182,3 +182,42 @@ def test_samples_of_hypervisor_are_sums_over_its_machines(running_instance, poll
             assert row.cpu_percent == pytest.approx(own.cpu_percent * running_instance.cpu_cores / cores, rel=1e-3)
             assert row.memory_used == pytest.approx(own.memory_used)
             assert row.network_receive_mbps_max == pytest.approx(own.network_receive_mbps_max)
+
+
+def list_host_rows(node, step=15):
+    query = select(HypervisorMetric).where(HypervisorMetric.hypervisor_id == node.id, HypervisorMetric.step == step)
+    return session.scalars(query.order_by(HypervisorMetric.at)).all()
+
+
+def test_samples_of_hypervisor_have_the_load_of_the_host(running_instance, poll_node, cast, node, fake_time):
+    poll_node(600)
+    for step in SLOTS_BY_STEP:
+        rows = list_host_rows(cast.node, step)
+        assert rows
+        for row in rows:
+            assert row.cpu_percent < row.host_cpu_percent < 100
+            assert row.memory_used < row.host_memory_used < cast.node.memory_mb
+            assert row.host_cpu_percent <= row.host_cpu_percent_max
+    before = node.host_usage()
+    poll_node(60)
+    after = node.host_usage()
+    mean = sum(row.host_cpu_percent for row in list_host_rows(cast.node)[-4:]) / 4
+    busy, total = after.busy_seconds - before.busy_seconds, after.total_seconds - before.total_seconds
+    assert mean == pytest.approx(100 * busy / total, rel=0.15)
+
+
+def test_node_without_host_usage_stays_up_and_leaves_its_load_unknown(running_instance, poll_node, cast, node):
+    node.fault("host_usage", "refuse")
+    poll_node(120)
+    rows = list_host_rows(cast.node)
+    assert rows
+    assert {row.host_cpu_percent for row in rows} == {None}
+    assert all(row.memory_used > 0 for row in rows)
+    assert session.get(Hypervisor, cast.node.id).status == "up"
+    node.clear()
+
+
+def test_host_counters_that_restarted_are_not_stored():
+    earlier, later = HostUsage(50, 100, 2**30), HostUsage(1, 2, 2**30)
+    assert metrics.measure_host(earlier, later) == metrics.measure_host(None, later) == {}
+    assert metrics.measure_host(later, earlier) == {"host_cpu_percent": 50, "host_memory_used": 1024}

@@ -4,6 +4,7 @@ import itertools
 import queue
 import socket
 import threading
+import time
 import uuid
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -38,6 +39,18 @@ def test_capabilities_describe_node_and_leave_nothing_behind(node):
     [pool] = [pool for pool in capabilities.pools if pool.name == POOL]
     assert 0 < pool.free <= pool.capacity
     assert ({machine.id for machine in node.machines()}, disk_sizes(node)) == before
+
+
+def test_host_usage_counts_work_and_time_of_all_processors(node):
+    capabilities = node.capabilities()
+    cores, started_at = capabilities.cpu_cores, time.monotonic()
+    before = node.host_usage()
+    assert 0 < before.memory_used < capabilities.memory
+    assert 0 <= before.busy_seconds <= before.total_seconds
+    wait_until(lambda: node.host_usage().total_seconds - before.total_seconds > 0.2 * cores, 30)
+    after, elapsed = node.host_usage(), time.monotonic() - started_at
+    assert 0 <= after.busy_seconds - before.busy_seconds <= after.total_seconds - before.total_seconds
+    assert after.total_seconds - before.total_seconds <= (elapsed + 1) * cores * 1.1
 
 
 def test_closed_node_reconnects(lab, new_disk):

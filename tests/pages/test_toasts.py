@@ -5,7 +5,7 @@ from lxml import html
 
 from panel.core import clock, jobs
 from panel.core.db import session
-from panel.pages.customer.tasks import RESULT_AGE
+from panel.pages.customer.tasks import FAILURE_AGE, RESULT_AGE
 from panel.services import security_groups
 from tests.support.html_pages import PARTIAL_HEADERS
 from tests.support.instances import create_deployed_instance
@@ -134,3 +134,31 @@ def test_json_error_without_reason_omits_the_key(browser_as, instance):
     missing = browser_as("owner").post("/instances/none/console", headers=script)
     assert missing.status_code == 404
     assert missing.json.keys() == {"success", "message"}
+
+
+def read_task_button(browser):
+    """Return the accessible name of the button of the tasks, and the number on its mark for failures."""
+    button = html.fromstring(browser.get("/").text).xpath("//button[@id='recent-tasks-button']")[0]
+    marks = button.xpath(".//span[contains(@class, 'badge-failed')]")
+    return button.get("aria-label"), [mark.text for mark in marks], button.get("data-newest-failure")
+
+
+def test_task_button_marks_failures_until_the_menu_was_opened(browser_as, instance):
+    browser = browser_as("owner")
+    assert read_task_button(browser) == ("Active tasks: 0", [], None)
+    tasks = [jobs.enqueue("instance_start", "instance", instance, lock="light", actor="api") for _ in range(3)]
+    for task, status in zip(tasks, ("failed", "completed", "failed"), strict=True):
+        task.status, task.finished_at = status, clock.now()
+    session.commit()
+    assert read_task_button(browser) == ("Active tasks: 0, failed: 2", ["2"], tasks[2].id)
+    browser.set_cookie("panel-seen-task", tasks[0].id)
+    assert read_task_button(browser) == ("Active tasks: 0, failed: 1", ["1"], tasks[2].id)
+    browser.set_cookie("panel-seen-task", tasks[2].id)
+    assert read_task_button(browser) == ("Active tasks: 0", [], None)
+
+
+def test_task_button_marks_no_failures_of_earlier_days(browser_as, instance):
+    task = jobs.enqueue("instance_start", "instance", instance, lock="light", actor="api")
+    task.status, task.finished_at = "failed", clock.now() - FAILURE_AGE - RESULT_AGE
+    session.commit()
+    assert read_task_button(browser_as("owner"))[1] == []

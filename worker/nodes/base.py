@@ -307,6 +307,19 @@ class MachineStatus:
 
 
 @dataclass(frozen=True)
+class HostUsage:
+    """What everything on the node uses together: its machines and the host itself."""
+
+    busy_seconds: float
+    """Time that the processors worked since the host was started; it grows. On a simulated node it decreases when a
+    machine stops."""
+    total_seconds: float
+    """Time that the processors worked or were idle since then."""
+    memory_used: int
+    """Bytes, without buffers and page cache."""
+
+
+@dataclass(frozen=True)
 class DiskDescription:
     """A disk of an unmanaged machine."""
 
@@ -476,6 +489,10 @@ class NodeDriver(ABC):
     @abstractmethod
     def machines(self) -> list[MachineStatus]:
         """Return every machine on the node, unmanaged ones included, in one bulk call however many there are."""
+
+    @abstractmethod
+    def host_usage(self) -> HostUsage:
+        """Return what the whole node uses. Cheap, and leaves nothing behind."""
 
     @abstractmethod
     def watch_events(self, event: MachineEventCallback, stop: Callable[[], bool]) -> None:

@@ -13,11 +13,12 @@ from sqlalchemy import Select, select
 from sqlalchemy.exc import IntegrityError
 
 from panel.core.db import session
-from panel.models import Hypervisor, Instance, Microvm
+from panel.models import Address, Hypervisor, Instance, Interface, Microvm
 from panel.models.metrics import METRIC_NAMES
 from panel.services import metrics
+from panel.services.metrics import subnets
 from panel.services.microvms import usages as microvms
-from worker.nodes.base import MachineStatus, Power
+from worker.nodes.base import HostUsage, MachineStatus, Power
 
 log = structlog.get_logger()
 
@@ -40,6 +41,7 @@ class NodeSample:
 
     queried_at: datetime
     machines: dict[str, MachineStatus]
+    host: HostUsage | None = None
     clock: float = field(default_factory=lambda: monotonic())
 
     @property
@@ -51,14 +53,20 @@ last_samples: dict[str, NodeSample] = {}
 """The last sample of each node."""
 
 
+def is_sample_due(hypervisor_id: str, at: float) -> bool:
+    """Return whether a sample of this second would be stored: one in every 15 seconds."""
+    previous = last_samples.get(hypervisor_id)
+    return not previous or previous.at // SAMPLE_INTERVAL_SECONDS != at // SAMPLE_INTERVAL_SECONDS
+
+
 def record_sample(hypervisor_id: str, sample: NodeSample) -> None:
     """Record what each machine used since the last sample, once in every 15 seconds.
 
     Two processes that do so at the same time write the same values.
     """
-    previous = last_samples.get(hypervisor_id)
-    if previous and previous.at // SAMPLE_INTERVAL_SECONDS == sample.at // SAMPLE_INTERVAL_SECONDS:
+    if not is_sample_due(hypervisor_id, sample.at):
         return
+    previous = last_samples.get(hypervisor_id)
     last_samples[hypervisor_id] = sample
     if previous is None or not 0 < sample.clock - previous.clock <= MAX_SAMPLE_GAP_SECONDS:
         return
@@ -67,7 +75,10 @@ def record_sample(hypervisor_id: str, sample: NodeSample) -> None:
     try:
         metrics.write({instance_id: usage for instance_id, (_, usage) in usages.items()}, sample.at)
         microvms.write_usages({id_: {**usage, "at": sample.at} for id_, (_, usage) in microvm_usages.items()})
-        record_host(hypervisor_id, [*usages.values(), *microvm_usages.values()], sample.at)
+        traffic = measure_subnets(hypervisor_id, previous, sample)
+        subnets.add_traffic(hypervisor_id, traffic, sample.clock - previous.clock, sample.at)
+        host_usage = measure_host(previous.host, sample.host)
+        record_host(hypervisor_id, [*usages.values(), *microvm_usages.values()], host_usage, sample.at)
         if previous.at // ROLLUP_INTERVAL_SECONDS != sample.at // ROLLUP_INTERVAL_SECONDS:
             since = sample.at - ROLLUP_INTERVAL_SECONDS - SAMPLE_INTERVAL_SECONDS
             metrics.rollup_host(hypervisor_id, since, sample.at)
@@ -79,13 +90,42 @@ def record_sample(hypervisor_id: str, sample: NodeSample) -> None:
         log.info("sample_dropped", node=hypervisor_id)
 
 
-def record_host(hypervisor_id: str, usages: list[tuple[int, dict[str, float]]], at: float) -> None:
-    """Store what the machines of the node used together: the sums, and the processors in percent of the host's."""
+def measure_subnets(hypervisor_id: str, previous: NodeSample, sample: NodeSample) -> dict[str, tuple[int, int]]:
+    """Return what guests received and sent between two samples, by the subnets in which their interfaces have
+    addresses. Machines that were off in between count as 0."""
+    query = select(Address.subnet_id, Interface.mac, Interface.instance_id).distinct()
+    query = query.join(Interface, Address.interface_id == Interface.id).join(Instance)
+    traffic: dict[str, tuple[int, int]] = {}
+    for subnet_id, mac, instance_id in session.execute(query.where(Instance.hypervisor_id == hypervisor_id)):
+        received, sent = traffic.get(subnet_id, (0, 0))
+        earlier, later = previous.machines.get(instance_id), sample.machines.get(instance_id)
+        if earlier and later and is_measurable(earlier, later):
+            received += int(compute_counter_increase(earlier.received.get(mac, 0), later.received.get(mac, 0)))
+            sent += int(compute_counter_increase(earlier.sent.get(mac, 0), later.sent.get(mac, 0)))
+        traffic[subnet_id] = received, sent
+    return traffic
+
+
+def measure_host(earlier: HostUsage | None, later: HostUsage | None) -> dict[str, float]:
+    """Return what the whole host used between two samples; nothing when a report is missing or counters restarted."""
+    if not (earlier and later):
+        return {}
+    busy, total = later.busy_seconds - earlier.busy_seconds, later.total_seconds - earlier.total_seconds
+    if busy < 0 or total <= 0:
+        return {}
+    return {"host_cpu_percent": min(100.0, 100 * busy / total), "host_memory_used": later.memory_used / MiB}
+
+
+def record_host(
+    hypervisor_id: str, usages: list[tuple[int, dict[str, float]]], host_usage: dict[str, float], at: float
+) -> None:
+    """Store what the machines of the node used together: the sums, and the processors in percent of the host's; and
+    what the whole host used."""
     host_cores = session.scalar(select(Hypervisor.cpu_cores).where(Hypervisor.id == hypervisor_id))
     if host_cores:
         totals = {name: sum(usage[name] for _, usage in usages) for name in METRIC_NAMES}
         totals["cpu_percent"] = min(100.0, sum(cores * usage["cpu_percent"] for cores, usage in usages) / host_cores)
-        metrics.write_host(hypervisor_id, totals, at)
+        metrics.write_host(hypervisor_id, totals | host_usage, at)
 
 
 def select_instances(hypervisor_id: str) -> Select[str, int, int]:

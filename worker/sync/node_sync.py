@@ -1,6 +1,7 @@
 """Polling nodes: whether they are reachable, what they can do, and which machines run on them."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import TypeVar, cast
 
@@ -14,9 +15,20 @@ from panel.models import Hypervisor, Instance, Interface, Migration, Task
 from panel.models.tasks import OPEN_STATUSES
 from panel.services import backup_files, backup_restore_tests, hypervisors
 from panel.services.instances import state_reports
+from panel.services.metrics.storages import record_storages
 from panel.services.microvms import pool_members
 from worker import nodes
-from worker.nodes.base import MachineStatus, NodeDriver, NodeError, NodeSpec, NotOnNode, Pool, Power, Unreachable
+from worker.nodes.base import (
+    HostUsage,
+    MachineStatus,
+    NodeDriver,
+    NodeError,
+    NodeSpec,
+    NotOnNode,
+    Pool,
+    Power,
+    Unreachable,
+)
 from worker.sync import metrics, microvms
 from worker.sync.committing_node import CommittingNode
 
@@ -62,6 +74,7 @@ def probe(hypervisor_id: str) -> None:
         log.info("node_checked", node=row.name, accelerated=capabilities.accelerated, faults=faults)
         hypervisors.mark_up(row, capabilities, pools)
         row.status_detail = join_messages(faults) if faults else None
+        record_storages(hypervisor_id)
     session.commit()
     reconcile(hypervisor_id)
 
@@ -87,8 +100,8 @@ def prepare_pools(node: NodeDriver, storages: Iterable[tuple[str, str]]) -> tupl
 def reconcile(hypervisor_id: str) -> None:
     """Compare all machines of the node with their rows and correct the rows.
 
-    Makes one call to the node, and a number of queries that does not grow with the machines. A node that is not up is
-    probed instead.
+    Makes one call to the node, a second one every 15 seconds, and a number of queries that does not grow with the
+    machines. A node that is not up is probed instead.
     """
     row = session.get(Hypervisor, hypervisor_id, populate_existing=True)
     if row is None:
@@ -102,6 +115,8 @@ def reconcile(hypervisor_id: str) -> None:
     except NodeError as error:
         return mark_unreachable(hypervisor_id, queried_at, error)
     sample = metrics.NodeSample(queried_at, machines)
+    if metrics.is_sample_due(hypervisor_id, sample.at):
+        sample = replace(sample, host=read_host_usage(node))
     row = lock_hypervisor(hypervisor_id)
     if row is None or is_outdated(row, queried_at):
         return session.rollback()
@@ -132,6 +147,15 @@ def reconcile(hypervisor_id: str) -> None:
     powers = {machine.id: machine.power for machine in machines.values()}
     microvms.reconcile(node, live_microvms, powers, queried_at)
     microvms.reconcile_pool_members(members, powers, queried_at)
+
+
+def read_host_usage(node: NodeDriver) -> HostUsage | None:
+    """Return the load of the whole node; None when it does not report it. Its machines are polled all the same."""
+    try:
+        return node.host_usage()
+    except NodeError as error:
+        log.info("node_load_unknown", detail=error.detail)
+        return None
 
 
 def find_arriving_machines(hypervisor_id: str) -> set[str]:

@@ -5,15 +5,15 @@ from datetime import UTC, datetime, timedelta
 from flask import Blueprint, abort, request, url_for
 from sqlalchemy.orm import selectinload
 
-from panel.auth.browser_session import get_current_actor, require_page_permission
+from panel.auth.browser_session import ensure_permission, get_current_actor, require_page_permission
 from panel.core import clock
 from panel.core.db import session
-from panel.models import Hypervisor
+from panel.models import Hypervisor, Task
 from panel.pages.admin import labels
 from panel.pages.shared.instances.load_tiles import build_host_load_tiles
 from panel.schemas.constants import HYPERVISOR_STATUSES
 from panel.schemas.hypervisors import HypervisorIn, HypervisorPatch
-from panel.services import hypervisor_removal, hypervisors, instances, tasks
+from panel.services import capacity_forecast, hypervisor_outages, hypervisor_removal, hypervisors, instances, tasks
 from panel.services.metrics.hosts import get_host_series
 from panel.web import charts
 from panel.web.forms import Form
@@ -63,7 +63,9 @@ SWITCH_MESSAGES = {
     ("deploy_enabled", "off"): lambda name: _("New placements on %(name)s disabled.", name=name),
     ("deploy_enabled", "on"): lambda name: _("New placements on %(name)s enabled.", name=name),
 }
+TASKS_PERMISSION = "admin:tasks:read"
 ORDERS = {"name": Hypervisor.name}
+TASK_ORDERS = {"started": Task.id}
 
 
 @bp.get("")
@@ -112,11 +114,13 @@ def list_group_options():
 def show(hypervisor_id):
     hypervisor = hypervisors.get(hypervisor_id)
     requested_at = parse_timestamp(request.args.get("since"))
+    storages = session.scalars(hypervisors.select_storages(hypervisor)).all()
     return render(
         "admin/hypervisors/show.html",
         "live",
         hypervisor=hypervisor,
-        storages=session.scalars(hypervisors.select_storages(hypervisor)).all(),
+        storages=storages,
+        storage_days_left=capacity_forecast.list_storage_days_left(storages),
         condition=hypervisors.get_condition,
         load_tiles=build_host_load_tiles(hypervisor) if hypervisor.version else [],
         test_requested_at=requested_at,
@@ -142,9 +146,15 @@ def parse_timestamp(text):
 @require_page_permission(READ_PERMISSION)
 def show_metrics(hypervisor_id):
     hypervisor = hypervisors.get(hypervisor_id)
-    series = get_host_series(hypervisor, charts.parse_requested_range(request.args.get("range")))
+    series = load_series(hypervisor)
     context = {"series": series, "charts": charts, "condition": hypervisors.get_condition}
     return render("admin/hypervisors/metrics.html", hypervisor=hypervisor, **context)
+
+
+def load_series(hypervisor):
+    """Return the requested series of the hypervisor, with its charts."""
+    series = get_host_series(hypervisor, charts.parse_requested_range(request.args.get("range")))
+    return series | {"charts": charts.HYPERVISOR_CHARTS}
 
 
 @bp.get("/<hypervisor_id>/metrics/data")
@@ -152,7 +162,7 @@ def show_metrics(hypervisor_id):
 def show_metrics_data(hypervisor_id):
     """Return the chart data as JSON, for the page's script."""
     hypervisor = hypervisors.get(hypervisor_id)
-    series = get_host_series(hypervisor, charts.parse_requested_range(request.args.get("range")))
+    series = load_series(hypervisor)
     return charts.build_plot_data(series, {"cpu_percent": 100, "memory_used": hypervisor.memory_mb})
 
 
@@ -168,6 +178,25 @@ def machines(hypervisor_id):
         page=page,
         condition=hypervisors.get_condition,
     )
+
+
+@bp.get("/<hypervisor_id>/tasks")
+@require_page_permission(READ_PERMISSION)
+def list_tasks(hypervisor_id):
+    ensure_permission(TASKS_PERMISSION)
+    hypervisor = hypervisors.get(hypervisor_id)
+    page = Page(tasks.listing(hypervisor_id=hypervisor.id), orders=TASK_ORDERS)
+    context = {"page": page, "condition": hypervisors.get_condition}
+    return render("admin/hypervisors/tasks.html", "rows", hypervisor=hypervisor, **context)
+
+
+@bp.get("/<hypervisor_id>/outages")
+@require_page_permission(READ_PERMISSION)
+def list_outages(hypervisor_id):
+    hypervisor = hypervisors.get(hypervisor_id)
+    page = Page(hypervisor_outages.listing(hypervisor))
+    context = {"page": page, "retention": hypervisor_outages.RETENTION, "condition": hypervisors.get_condition}
+    return render("admin/hypervisors/outages.html", "rows", hypervisor=hypervisor, **context)
 
 
 @bp.get("/<hypervisor_id>/edit")

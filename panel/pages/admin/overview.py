@@ -76,6 +76,7 @@ def show():
         entries=platform_view.list_newest_entries(),
         describe_entry=audit_view.describe_entry,
         new_customers=platform_view.list_new_customers(),
+        revenue=platform_view.get_revenue(),
         states=overview.count_states(),
         running_tasks=session.scalars(running.limit(MAX_NAMED_ITEMS)).all(),
         running_task_count=count_rows(running),

@@ -8,7 +8,7 @@ from panel.auth.browser_session import has_permission
 from panel.core import clock
 from panel.core.db import session
 from panel.core.formatting import format_duration
-from panel.services import accounts, audit
+from panel.services import accounts, audit, settings, usage
 from panel.services.metrics.hosts import list_platform_curves
 from panel.web.area_charts import MAX_BANDS, AreaChart, build_bands
 from panel.web.charts import format_value
@@ -111,6 +111,14 @@ def list_newest_entries():
     if not has_permission("admin:audit:read"):
         return None
     return session.scalars(audit.listing().limit(MAX_NEWEST)).all()
+
+
+def get_revenue():
+    """Return what the current month has charged to customers so far; None while billing is off or without the
+    permission. One query."""
+    if not (settings.get().billing_enabled and has_permission("admin:billing:read")):
+        return None
+    return usage.get_totals(usage.make_month_key(clock.now()))["charge"]
 
 
 def list_new_customers():

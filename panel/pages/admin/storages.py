@@ -1,16 +1,25 @@
 """Storages of a hypervisor: add, change, remove. The hypervisor's page lists them."""
 
-from flask import Blueprint, url_for
+from flask import Blueprint, request, url_for
 
 from panel.auth.browser_session import require_page_permission
 from panel.schemas.hypervisors import StorageIn, StoragePatch
-from panel.services import hypervisors
+from panel.services import capacity_forecast, hypervisors
+from panel.services.metrics.storages import STORAGE_TIME_RANGES, get_storage_series
+from panel.web import charts
 from panel.web.forms import Form
 from panel.web.htmx import build_action_response, flash_message, redirect_to, render
 from panel.web.translation import gettext as _
+from panel.web.translation import lazy_gettext
 
 bp = Blueprint("admin_storages", __name__, url_prefix="/admin/hypervisors")
-WRITE_PERMISSION = "admin:hypervisors:write"
+READ_PERMISSION, WRITE_PERMISSION = "admin:hypervisors:read", "admin:hypervisors:write"
+DEFAULT_TIME_RANGE = "1w"
+STEP_NOTES = {
+    900: lazy_gettext("The last value of every 15 minutes."),
+    3600: lazy_gettext("The last value of every hour."),
+    86400: lazy_gettext("The last value of every day."),
+}
 
 
 @bp.get("/<hypervisor_id>/storages/new")
@@ -30,6 +39,38 @@ def create(hypervisor_id):
         flash_message(_("Storage %(name)s added. A worker creates its directory.", name=form.result.name))
         return redirect_to(hypervisor_url(form.result))
     return render("admin/storages/new.html", "form", status=form.status, form=form, hypervisor=hypervisor)
+
+
+@bp.get("/storages/<storage_id>/metrics")
+@require_page_permission(READ_PERMISSION)
+def show_metrics(storage_id):
+    storage = hypervisors.get_storage(storage_id)
+    days_left = capacity_forecast.list_storage_days_left([storage])
+    context = {"series": load_series(storage), "charts": charts, "days_left": days_left}
+    return render("admin/storages/metrics.html", storage=storage, now=hypervisors.describe_storage(storage), **context)
+
+
+@bp.get("/storages/<storage_id>/metrics/data")
+@require_page_permission(READ_PERMISSION)
+def show_metrics_data(storage_id):
+    """Return the chart data as JSON, for the page's script."""
+    storage = hypervisors.get_storage(storage_id)
+    capacity = storage.capacity / 1024**2
+    return charts.build_plot_data(
+        load_series(storage), {"used_space": capacity, "allocated": max(capacity * storage.overcommit, 1)}
+    )
+
+
+def load_series(storage):
+    """Return the requested series of the storage, with its charts."""
+    requested = request.args.get("range")
+    time_range = requested if requested in STORAGE_TIME_RANGES else DEFAULT_TIME_RANGE
+    return get_storage_series(storage, time_range) | {
+        "charts": charts.STORAGE_CHARTS,
+        "time_ranges": charts.STORAGE_TIME_RANGES,
+        "step_note": STEP_NOTES[STORAGE_TIME_RANGES[time_range][1]],
+        "no_data_note": _("No data for this period. Workers read the storage every few minutes."),
+    }
 
 
 @bp.get("/storages/<storage_id>")

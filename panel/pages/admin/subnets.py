@@ -10,6 +10,8 @@ from panel.pages.admin import labels
 from panel.schemas.constants import ADDRESS_USES
 from panel.schemas.subnets import AddressPatch, SubnetIn, SubnetPatch
 from panel.services import hypervisors, subnets
+from panel.services.metrics.subnets import SUBNET_TIME_RANGES, get_subnet_series
+from panel.web import charts
 from panel.web.forms import Form
 from panel.web.htmx import build_action_response, flash_message, redirect_to, render
 from panel.web.page_registry import NavigationEntry, SearchResults
@@ -37,6 +39,7 @@ SUBNET_KIND_OPTIONS = (
     ("private", lazy_gettext("Private IPv4 addresses")),
     ("routed", lazy_gettext("Routed IPv6 prefixes")),
 )
+DEFAULT_TIME_RANGE = "1d"
 ORDERS = {"name": Subnet.name}
 
 
@@ -89,6 +92,30 @@ def show(subnet_id):
     page = Page(subnets.select_addresses(subnet, **filters))
     context = {"filtered": any(filters.values()), "uses": labels.ADDRESS_USES.items()}
     return render("admin/subnets/show.html", "rows", subnet=subnet, page=page, **context)
+
+
+@bp.get("/<subnet_id>/traffic")
+@require_page_permission(READ_PERMISSION)
+def show_traffic(subnet_id):
+    subnet = subnets.get(subnet_id)
+    return render("admin/subnets/traffic.html", subnet=subnet, series=load_series(subnet), charts=charts)
+
+
+@bp.get("/<subnet_id>/traffic/data")
+@require_page_permission(READ_PERMISSION)
+def show_traffic_data(subnet_id):
+    """Return the chart data as JSON, for the page's script."""
+    return charts.build_plot_data(load_series(subnets.get(subnet_id)), {})
+
+
+def load_series(subnet):
+    """Return the requested series of the subnet, with its chart."""
+    requested = request.args.get("range")
+    time_range = requested if requested in SUBNET_TIME_RANGES else DEFAULT_TIME_RANGE
+    return get_subnet_series(subnet, time_range) | {
+        "charts": charts.SUBNET_CHARTS,
+        "time_ranges": charts.SUBNET_TIME_RANGES,
+    }
 
 
 @bp.get("/<subnet_id>/edit")

@@ -1,14 +1,15 @@
 """The inbox of the signed-in person, and the choice of what goes there."""
 
-from flask import Blueprint, request, url_for
+from flask import Blueprint, jsonify, request, url_for
 
 from panel.auth import permissions
-from panel.auth.browser_session import get_current_access, has_permission, require_page_permission
+from panel.auth.browser_session import find_impersonator, get_current_access, has_permission, require_page_permission
 from panel.services import inbox
 from panel.web.htmx import build_action_response, flash_message, is_local_url, redirect_to, render
 from panel.web.page_registry import NavigationEntry
 from panel.web.paging import Page
 from panel.web.translation import gettext as _
+from panel.web.translation import translate
 
 bp = Blueprint("inbox", __name__, url_prefix="/notifications")
 NAVIGATION = NavigationEntry(
@@ -54,6 +55,24 @@ def index():
 @require_page_permission(permissions.ANY_USER)
 def show_unread():
     return render("layout/inbox_link.html", "inbox_link")
+
+
+@bp.get("/newest")
+@require_page_permission(permissions.ANY_USER)
+def list_newest():
+    """Return new messages as JSON, for notifications of the browser; nothing to an operator who acts as a customer."""
+    messages = [] if find_impersonator() else inbox.list_newest(get_current_access())
+    return jsonify(
+        [
+            {
+                "id": row.id,
+                "title": translate(inbox.KINDS[row.kind].label),
+                "text": translate(row.text),
+                "url": row.path if row.path and is_local_url(row.path) else url_for(".index"),
+            }
+            for row in messages
+        ]
+    )
 
 
 @bp.post("/<message_id>/open")

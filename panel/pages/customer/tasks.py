@@ -37,6 +37,10 @@ MAX_MENU_TASKS = 6
 """Maximum of recent tasks that are shown."""
 RESULT_AGE = timedelta(minutes=2)
 """How long the result of a task is a message for pages that show the task as open."""
+FAILURE_AGE = timedelta(days=1)
+"""How long the button of the menu has a mark for a failed task that nobody has seen there."""
+SEEN_TASK_COOKIE = "panel-seen-task"
+"""The newest failed task that was in the open menu: static/app.js sets it."""
 STATUS_FILTERS = ("open", *(word for word in TASK_STATUSES if word not in ("pending", "queued")))
 ORDERS = {"started": Task.id}
 followed_tasks.VIEWS.register(bp)
@@ -112,18 +116,24 @@ def find_instance_names(rows):
     return dict(session.execute(names.where(Instance.id.in_({task.resource_id for task in rows}))).all())
 
 
+def is_new_failure(task):
+    return task.status == "failed" and bool(task.finished_at) and task.finished_at > clock.now() - FAILURE_AGE
+
+
 def list_recent_tasks(access):
     """Return recent tasks: open ones first, then finished ones. `results` are those of the viewer that have just
-    ended."""
+    ended, `new_failures` those that failed lately and that the viewer has not seen in the menu."""
     open_tasks = session.scalars(tasks.listing(access, status="open").limit(literal_limit(MAX_MENU_TASKS))).all()
     ended = [
         task for task in session.scalars(tasks.listing(access).limit(literal_limit(MAX_MENU_TASKS))) if not task.open
     ]
     listed = open_tasks + ended[: max(2, MAX_MENU_TASKS - len(open_tasks))]
     since = clock.now() - RESULT_AGE
+    seen_id = request.cookies.get(SEEN_TASK_COOKIE, "")
     return {
         "open_tasks": open_tasks,
         "listed_tasks": listed,
+        "new_failures": [task for task in ended if is_new_failure(task) and task.id > seen_id],
         "instance_names": find_instance_names(listed),
         "results": [task for task in ended if task.actor == access.actor and (task.finished_at or since) > since],
     }

@@ -1,6 +1,6 @@
 """A person's messages: which it may see, which are read, and how long they are stored."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from datetime import timedelta
 
 from sqlalchemy import ColumnElement, Select, and_, delete, func, or_, select, update
@@ -12,9 +12,12 @@ from panel.core.messages import message
 from panel.models import InboxCause, InboxMessage, Instance, Volume
 from panel.services.access import Access
 from panel.services.inbox.kinds import KINDS
+from panel.services.inbox.recording import note_changed_inbox
 
 MAX_COUNTED_UNREAD = 100
 """Unread messages up to which they are counted for the badge."""
+NEW_MESSAGE_AGE, MAX_NEW_MESSAGES = timedelta(minutes=10), 3
+"""Which messages, and how many of them, browsers may show as notifications."""
 MESSAGE_RETENTION = timedelta(days=90)
 CAUSE_RETENTION = timedelta(days=400)
 """How long causes are stored. Longer than any of them lasts, so that none is reported twice."""
@@ -50,6 +53,13 @@ def listing(access: Access, *, kind: str | None = None, unread: bool | None = No
     return query
 
 
+def list_newest(access: Access) -> Sequence[InboxMessage]:
+    """Return the unread messages of the last minutes, oldest first, for notifications of browsers."""
+    recent = InboxMessage.created_at > clock.now() - NEW_MESSAGE_AGE
+    newest = session.scalars(listing(access, unread=True).where(recent).limit(MAX_NEW_MESSAGES)).all()
+    return newest[::-1]
+
+
 def get(message_id: str, access: Access) -> InboxMessage:
     row = session.scalar(listing(access).where(InboxMessage.id == message_id))
     if row is None:
@@ -81,7 +91,10 @@ def mark_all_read(access: Access) -> int:
 def set_read(condition: ColumnElement[bool], access: Access) -> int:
     own_unread = InboxMessage.account_id == access.person_id, InboxMessage.read_at.is_(None)
     statement = update(InboxMessage).where(condition, *own_unread).values(read_at=clock.now())
-    return count_changed(statement, synchronize_session=False)
+    count = count_changed(statement, synchronize_session=False)
+    if count:
+        note_changed_inbox(access.person_id)
+    return count
 
 
 def purge_expired() -> None:

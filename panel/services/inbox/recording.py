@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import delete, func, insert, select
 from sqlalchemy.dialects import postgresql, sqlite
 
-from panel.core import clock, mail
+from panel.core import clock, live_changes, mail
 from panel.core.db import generate_id, session
 from panel.models import Account, InboxCause, InboxMessage, Instance, Member, ResourceGrant, Role, Volume
 from panel.ratelimit import windows
@@ -67,8 +67,15 @@ def record(reports: Iterable[Report]) -> int:
     send_mails(mailed)
     if rows:
         session.execute(insert(InboxMessage), rows)
+        for person_id in {row["account_id"] for row in rows}:
+            note_changed_inbox(person_id)
         delete_surplus(person_ids)
     return len(new_reports)
+
+
+def note_changed_inbox(person_id: str) -> None:
+    """Tell the person's open pages after the commit. The change names no message, because not all may be visible."""
+    live_changes.note_change(live_changes.Change(person_id, InboxMessage.__tablename__), session)
 
 
 def claim_causes(reports: dict[str, Report]) -> list[Report]:

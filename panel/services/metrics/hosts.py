@@ -12,7 +12,7 @@ from panel.models import Hypervisor, HypervisorMetric, Instance, InstanceMetric
 from panel.models.metrics import METRIC_NAMES
 from panel.services import hypervisors
 from panel.services.metrics.read import FRESH_SECONDS, TIME_RANGES, load_series, make_time
-from panel.services.metrics.ring_buffer import FINEST_STEP, VALUE_COLUMNS, compute_slot
+from panel.services.metrics.ring_buffer import FINEST_STEP, compute_slot, list_value_columns
 
 CURVES_CACHE_SECONDS = 30
 CURVE_NAMES = ("cores", "memory", "network", "storage")
@@ -77,8 +77,9 @@ def describe_host(hypervisor: Hypervisor) -> dict[str, Any]:
 
 
 def get_host_series(hypervisor: Hypervisor, time_range: str) -> dict[str, Any]:
-    """Return what the machines of a hypervisor used together, like the series of an instance. One query."""
-    point_columns = [host_columns[name] for name in VALUE_COLUMNS]
+    """Return what the machines of a hypervisor used together, like the series of an instance, and what the whole host
+    used. One query."""
+    point_columns = [host_columns[name] for name in list_value_columns(HypervisorMetric.__table__)]
     series = load_series(point_columns, host_columns.hypervisor_id == hypervisor.id, time_range)
     return series | {"points": [row._asdict() | {"at": make_time(row.at)} for row in series["points"]]}
 

@@ -1,7 +1,7 @@
 """Read metrics: charts, current usage, and the sparklines of lists."""
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -35,12 +35,20 @@ def get_series(instance: Instance, time_range: str) -> dict[str, Any]:
     return series | {"points": [make_point(instance, row._asdict()) for row in series["points"]]}
 
 
-def load_series(point_columns: list[Any], condition: ColumnElement[bool], time_range: str) -> dict[str, Any]:
-    """Return the rows of one ring buffer in the time range, oldest first."""
-    length, step = TIME_RANGES[time_range]
+def load_series(
+    point_columns: list[Any],
+    condition: ColumnElement[bool],
+    time_range: str,
+    time_ranges: Mapping[str, tuple[int, int]] = TIME_RANGES,
+    *,
+    group_by: ColumnElement[int] | None = None,
+) -> dict[str, Any]:
+    """Return the rows of one ring buffer in the time range, oldest first. The first column is the time."""
+    length, step = time_ranges[time_range]
     until, table = clock.now().timestamp(), point_columns[0].table.c
     query = select(*point_columns).where(condition, table.step == step)
     query = query.where(table.at > until - length, table.at <= until).order_by(table.at)
+    query = query if group_by is None else query.group_by(group_by)
     return {
         "time_range": time_range,
         "step": step,

@@ -4,7 +4,7 @@ Everything may run twice: an existing row is replaced, and a longer step is comp
 times.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import Insert, Select, Table, func, insert, literal, select
@@ -12,7 +12,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from panel.core.db import session
 from panel.models import HypervisorMetric, Instance, InstanceMetric
-from panel.models.metrics import METRIC_NAMES, SLOTS_BY_STEP
+from panel.models.metrics import HOST_METRIC_NAMES, METRIC_NAMES, SLOTS_BY_STEP
 
 INSERT_BY_DIALECT = {"sqlite": sqlite.insert, "postgresql": postgresql.insert}
 FINEST_STEP, *COARSER_STEPS = SLOTS_BY_STEP
@@ -20,10 +20,10 @@ VALUE_COLUMNS = ("at", *(f"{name}{ending}" for name in METRIC_NAMES for ending i
 columns = InstanceMetric.__table__.c
 
 
-def compute_slot(step: int, at: float) -> dict[str, int]:
+def compute_slot(step: int, at: float, slots_by_step: Mapping[int, int] = SLOTS_BY_STEP) -> dict[str, int]:
     """Return the step that contains the second: its slot in the ring buffer and when it began."""
     number = int(at) // step
-    return {"step": step, "slot": number % SLOTS_BY_STEP[step], "at": number * step}
+    return {"step": step, "slot": number % slots_by_step[step], "at": number * step}
 
 
 def write(samples: Mapping[str, Mapping[str, float]], at: float, step: int = FINEST_STEP) -> None:
@@ -35,15 +35,23 @@ def write(samples: Mapping[str, Mapping[str, float]], at: float, step: int = FIN
         session.connection().execute(upsert(), rows)
 
 
-def write_host(hypervisor_id: str, sample: Mapping[str, float], at: float) -> None:
-    """Store what all machines of a node used together around that second."""
-    row = {"hypervisor_id": hypervisor_id, **compute_slot(FINEST_STEP, at), **make_values(sample)}
+def write_host(hypervisor_id: str, sample: Mapping[str, float | None], at: float) -> None:
+    """Store what all machines of a node used together around that second, and what the whole host used, if the sample
+    has that."""
+    values = make_values({**dict.fromkeys(HOST_METRIC_NAMES), **sample}, METRIC_NAMES + HOST_METRIC_NAMES)
+    row = {"hypervisor_id": hypervisor_id, **compute_slot(FINEST_STEP, at), **values}
     session.connection().execute(upsert(HypervisorMetric.__table__), [row])
 
 
-def make_values(sample: Mapping[str, float]) -> dict[str, float]:
+def make_values(sample: Mapping[str, float | None], names: Sequence[str] = METRIC_NAMES) -> dict[str, float | None]:
     """Return the columns of one sample, which is both the average and the maximum of its step."""
-    return {f"{name}{ending}": sample[name] for name in METRIC_NAMES for ending in ("", "_max")}
+    return {f"{name}{ending}": sample[name] for name in names for ending in ("", "_max")}
+
+
+def list_value_columns(table: Table) -> tuple[str, ...]:
+    """Return the names of the columns of a ring buffer that are no key: when the step began, averages and maxima."""
+    maxima = [column.name for column in table.c if column.name.endswith("_max")]
+    return ("at", *(name for maximum in maxima for name in (maximum.removesuffix("_max"), maximum)))
 
 
 def upsert(table: Table = InstanceMetric.__table__) -> Insert:
@@ -52,7 +60,7 @@ def upsert(table: Table = InstanceMetric.__table__) -> Insert:
 
 
 def with_upsert(statement: Any) -> Insert:
-    new = {name: statement.excluded[name] for name in VALUE_COLUMNS}
+    new = {name: statement.excluded[name] for name in list_value_columns(statement.table)}
     return statement.on_conflict_do_update(index_elements=list(statement.table.primary_key), set_=new)
 
 
@@ -90,13 +98,12 @@ def build_rollup(rows: Select[str], step: int, finer: int, begin: int) -> Insert
             literal(target["slot"]),
             literal(begin),
             *(
-                aggregate
-                for name in METRIC_NAMES
-                for aggregate in (func.avg(table.c[name]), func.max(table.c[f"{name}_max"]))
+                (func.max if name.endswith("_max") else func.avg)(table.c[name])
+                for name in list_value_columns(table)[1:]
             ),
         )
         .where(table.c.step == finer, table.c.slot.in_(slots), table.c.at >= begin, table.c.at < begin + step)
         .group_by(owner)
     )
     statement = INSERT_BY_DIALECT.get(session.get_bind().dialect.name, insert)(table)
-    return with_upsert(statement.from_select([owner.name, "step", "slot", *VALUE_COLUMNS], query))
+    return with_upsert(statement.from_select([owner.name, "step", "slot", *list_value_columns(table)], query))

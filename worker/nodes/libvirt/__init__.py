@@ -24,6 +24,7 @@ from worker.nodes.base import (
     DiskContent,
     Endpoint,
     FileSystem,
+    HostUsage,
     Image,
     Machine,
     MachineDescription,
@@ -57,6 +58,7 @@ from worker.nodes.libvirt import (
     freezing,
     guest_agent,
     guest_agent_status,
+    host_usage,
     hotplug,
     importing,
     machines,
@@ -146,6 +148,9 @@ class LibvirtNode(NodeDriver):
         return self.call(
             message("list its machines"), QUERY_TIMEOUT_SECONDS, domain_stats.list_machines, self.interface_macs
         )
+
+    def host_usage(self) -> HostUsage:
+        return self.call(message("report its load"), QUERY_TIMEOUT_SECONDS, host_usage.read_host_usage)
 
     def watch_events(self, event: MachineEventCallback, stop: Callable[[], bool]) -> None:
         stream: EventStream = self.circuit.run(self._open_event_stream, QUERY_TIMEOUT_SECONDS)

@@ -13,6 +13,8 @@ from panel.core.messages import message
 from worker.nodes import png
 from worker.nodes.base import (
     Endpoint,
+    GiB,
+    HostUsage,
     Machine,
     MachineEventCallback,
     MachineStatus,
@@ -32,6 +34,9 @@ AGENT_ANSWERS, AGENT_HANGS = 1, 2
 SCREEN_SIZE, GRAY = (64, 40), 200
 """Of the picture that `screenshot` returns."""
 
+HOST_SHARE, SECONDS_PER_YEAR = 0.02, 365 * 86400
+"""The share of the processors and of the memory that the host itself uses."""
+
 EVENT_POLL_INTERVAL_SECONDS = 0.25
 """Seconds between two polls of a watcher: other processes change the node too."""
 
@@ -43,6 +48,15 @@ class Machines(StoredNode):
             build_machine_status(row, now)
             for row in self.state.rows("SELECT id, name, power, live, ran, since FROM machines")
         ]
+
+    def host_usage(self) -> HostUsage:
+        """Return the sums of the running machines, and a little for the host itself."""
+        uptime, running = clock.now().timestamp() % SECONDS_PER_YEAR, self.machines()
+        return HostUsage(
+            uptime * self.options.cores * HOST_SHARE + sum(machine.cpu_seconds for machine in running),
+            uptime * self.options.cores,
+            int(self.options.memory_gb * GiB * HOST_SHARE) + sum(machine.memory_used for machine in running),
+        )
 
     def watch_events(self, event: MachineEventCallback, stop: Callable[[], bool]) -> None:
         last_id = self.state.rows("SELECT coalesce(max(id), 0) FROM events")[0][0]

@@ -15,9 +15,20 @@ def build_load_tiles(instance):
 
 
 def build_host_load_tiles(hypervisor):
-    """Return the same charts of what a hypervisor's machines use together. One query."""
+    """Return the same charts of a hypervisor. One query.
+
+    CPU and memory are those of the whole host; of its machines together, where the node did not report the host's.
+    """
     cores = ngettext("of %(num)s core", "of %(num)s cores", hypervisor.cpu_cores)
-    return build_tiles(get_host_series(hypervisor, "1h"), cores, hypervisor.memory_mb)
+    series = get_host_series(hypervisor, "1h")
+    points = [prefer_host_values(point) for point in series["points"]]
+    return build_tiles(series | {"points": points}, cores, hypervisor.memory_mb)
+
+
+def prefer_host_values(point):
+    if point["host_cpu_percent"] is None:
+        return point
+    return point | {"cpu_percent": point["host_cpu_percent"], "memory_used": point["host_memory_used"]}
 
 
 def build_tiles(series, cores, memory_mb):

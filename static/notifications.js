@@ -1,0 +1,65 @@
+// Notifications of the browser for new messages of the inbox, if the person turned them on in this browser. The window that
+// holds the stream (live.js) shows them, unless a window of the panel is visible.
+"use strict";
+(() => {
+  const { url, session } = document.currentScript.dataset;
+  const isSupported = "Notification" in window && window.isSecureContext;
+  const VISIBLE_ANSWER_MS = 300; // how long other windows have to say that they are visible
+  const CHOICE = "panel-notifications", LAST_SHOWN = "panel-last-notification";
+
+  function load(name) {
+    try {
+      return localStorage.getItem(name);
+    } catch {
+      return null; // private windows store nothing
+    }
+  }
+  function store(name, value) {
+    try {
+      localStorage.setItem(name, value);
+    } catch {}
+  }
+  const isOn = () => isSupported && Notification.permission === "granted" && load(CHOICE) === "on";
+
+  // Windows that are visible say so when the inbox changes.
+  const channel = new BroadcastChannel(`panel-visible-${session}`);
+  let visibleAt = 0;
+  channel.addEventListener("message", () => (visibleAt = Date.now()));
+  const tellVisible = () => document.hidden || channel.postMessage("visible");
+
+  document.addEventListener("panel:inbox-changed", async ({ detail }) => {
+    tellVisible();
+    if (!detail.holdsStream || !document.hidden || !isOn()) return;
+    const changedAt = Date.now();
+    await new Promise((resolve) => setTimeout(resolve, VISIBLE_ANSWER_MS));
+    if (visibleAt >= changedAt - VISIBLE_ANSWER_MS || !document.hidden) return;
+    try {
+      const response = await fetch(url, { headers: { Accept: "application/json" } });
+      if (response.ok) (await response.json()).forEach(show);
+    } catch {} // offline: the message is in the inbox
+  });
+  function show({ id, title, text, url: page }) {
+    if (id <= (load(LAST_SHOWN) || "")) return; // ids grow with time
+    store(LAST_SHOWN, id);
+    const notification = new Notification(title, { body: text, tag: id });
+    notification.addEventListener("click", () => {
+      window.open(page);
+      notification.close();
+    });
+  }
+
+  // The choice on the page of the settings. Browsers ask for the permission only on a click.
+  function showChoice() {
+    const state = !isSupported ? "unsupported" : Notification.permission === "denied" ? "denied" : isOn() ? "on" : "off";
+    for (const part of document.querySelectorAll("[data-notifications]")) part.hidden = part.dataset.notifications !== state;
+  }
+  document.addEventListener("click", async ({ target }) => {
+    const choice = target.closest("[data-set-notifications]")?.dataset.setNotifications;
+    if (!choice) return;
+    if (choice === "on" && Notification.permission === "default") await Notification.requestPermission();
+    store(CHOICE, choice);
+    showChoice();
+    document.querySelector("[data-set-notifications]:not([hidden])")?.focus();
+  });
+  showChoice();
+})();
