@@ -31,7 +31,8 @@ def running_instance(cast, node, run_tasks):
 
 
 class FakeTime:
-    """The wall clock and the monotonic clock. The wall clock starts at a full hour."""
+    """The wall clock and the monotonic clock. The wall clock starts at a full hour, more than an hour after now: what was
+    created before is older than the shortest time ranges."""
 
     def __init__(self, start):
         self.wall, self.monotonic = start, 0.0
@@ -43,7 +44,7 @@ class FakeTime:
 
 @pytest.fixture
 def fake_time(monkeypatch):
-    start = (clock.now() + timedelta(hours=1)).replace(minute=0, second=0, microsecond=0)
+    start = (clock.now() + timedelta(hours=2)).replace(minute=0, second=0, microsecond=0)
     clocks = FakeTime(start)
     monkeypatch.setattr(clock, "now", lambda: clocks.wall)
     monkeypatch.setattr(metrics, "monotonic", lambda: clocks.monotonic)
