@@ -300,6 +300,12 @@ def lock_row(model: type[ModelRow], row_id: str) -> ModelRow | None:
     return session.get(model, row_id, with_for_update={"key_share": True}, populate_existing=True)
 
 
+def refresh_with_lock(row: Base) -> None:
+    """Lock the row and read it again, with the related rows that were loaded with it. PostgreSQL would refuse to lock
+    these."""
+    session.refresh(row, with_for_update={"of": type(row)})
+
+
 def count_changed(statement: Executable, **execution_options: Any) -> int:
     """Execute an update or delete and return the number of rows that it changed."""
     return cast(CursorResult, session.execute(statement, execution_options=execution_options)).rowcount

@@ -5,7 +5,7 @@ from typing import Any
 from sqlalchemy import delete, func, or_, select, update
 
 from panel.core import clock
-from panel.core.db import session
+from panel.core.db import refresh_with_lock, session
 from panel.core.errors import Conflict, Invalid
 from panel.core.messages import message
 from panel.models import (
@@ -42,7 +42,7 @@ def count_contents(hypervisor: Hypervisor) -> dict[str, int]:
 def force_remove(hypervisor: Hypervisor, *, name: str, actor: str) -> None:
     """Delete the hypervisor and the rows of everything on it. `name` must be its name, as a confirmation. Raise
     `hypervisor_up` while it answers, `task_running` while a machine migrates from it or to it."""
-    session.refresh(hypervisor, with_for_update=True)
+    refresh_with_lock(hypervisor)
     if hypervisor.status == "up":
         raise Conflict(HYPERVISOR_UP_MESSAGE, reason="hypervisor_up")
     if name != hypervisor.name:

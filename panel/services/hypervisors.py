@@ -8,7 +8,7 @@ from sqlalchemy import Select, exists, func, or_, select
 from sqlalchemy.orm import selectinload, undefer, undefer_group
 
 from panel.core import clock, jobs
-from panel.core.db import on_commit, session
+from panel.core.db import on_commit, refresh_with_lock, session
 from panel.core.errors import Conflict, Invalid
 from panel.core.messages import message
 from panel.models import (
@@ -242,7 +242,7 @@ def has_volumes(hypervisor: Hypervisor) -> bool:
 
 
 def delete(hypervisor: Hypervisor) -> None:
-    session.refresh(hypervisor, with_for_update=True)  # wait for a create that is choosing this host
+    refresh_with_lock(hypervisor)  # wait for a create that is choosing this host
     if is_occupied(hypervisor):
         raise Conflict(message("Instances run on this hypervisor. Destroy or move them first."))
     if has_microvms(hypervisor):
@@ -315,7 +315,7 @@ def update_storage(storage: Storage, **changes: Any) -> Storage:
 
 
 def delete_storage(storage: Storage) -> None:
-    session.refresh(storage.hypervisor, with_for_update=True)
+    refresh_with_lock(storage.hypervisor)
     is_migration_target = exists().where(Migration.storage_id == Storage.id, Migration.status == "active")
     if session.scalar(select(Storage.id).where(Storage.id == storage.id, STORES_DATA | is_migration_target)):
         raise Conflict(message("Disks are in this storage. Destroy or move those instances first."))

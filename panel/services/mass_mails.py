@@ -7,7 +7,7 @@ from sqlalchemy import Select, exists, func, insert, literal, select, update
 from sqlalchemy.orm import joinedload
 
 from panel.core import clock, mail
-from panel.core.db import session, with_lock
+from panel.core.db import refresh_with_lock, session, with_lock
 from panel.core.errors import Conflict
 from panel.core.messages import message
 from panel.models import Account, HypervisorGroup, Instance, MassMail, MassMailRecipient, Member
@@ -97,7 +97,7 @@ def delete_mass_mail(row: MassMail) -> None:
 
 def ensure_status(row: MassMail, *statuses: str) -> None:
     """Lock the row. Raise Conflict when it has another status."""
-    session.refresh(row, with_for_update=True)
+    refresh_with_lock(row)
     if row.status not in statuses:
         raise Conflict(
             message("This is not possible: the status is {status}.", status=row.status), reason="wrong_status"

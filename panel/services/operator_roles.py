@@ -11,7 +11,7 @@ from weakref import WeakKeyDictionary
 
 from sqlalchemy import Select, select
 
-from panel.core.db import session
+from panel.core.db import refresh_with_lock, session
 from panel.core.errors import Conflict, Invalid, NotFound
 from panel.core.messages import message
 from panel.models import Account, OperatorRole
@@ -57,7 +57,7 @@ def update(role: OperatorRole, **changes: Any) -> OperatorRole:
 
 def delete(role: OperatorRole) -> None:
     """Delete a role that nobody has. The row is locked, so nobody gets it meanwhile."""
-    session.refresh(role, with_for_update=True)
+    refresh_with_lock(role)
     if session.scalar(select(Account.id).where(Account.operator_role == role.name).limit(1)):
         raise Conflict(message("This role is in use. Give its operators another role first."), reason="role_in_use")
     session.delete(role)

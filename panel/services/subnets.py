@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import Select, func, insert, or_, select
 from sqlalchemy.orm import joinedload, undefer_group
 
-from panel.core.db import generate_id, session
+from panel.core.db import generate_id, refresh_with_lock, session
 from panel.core.errors import Conflict, Invalid
 from panel.core.messages import message
 from panel.models import Address, Hypervisor, HypervisorGroup, Instance, Interface, Subnet
@@ -175,7 +175,7 @@ def build_ip_error(sentence: str) -> Invalid:
 
 def delete_address(address: Address) -> None:
     """Delete the row of an unused address, so that it is not assigned."""
-    session.refresh(address, with_for_update=True)  # another request may be assigning it
+    refresh_with_lock(address)  # another request may be assigning it
     if address.interface_id:
         raise Conflict(
             message("{ip} is in use. Release it from its instance first.", ip=address.ip), reason="address_in_use"
@@ -207,7 +207,7 @@ def get_ipv4_usage(hypervisor: Hypervisor) -> dict[str, int]:
 
 def set_reserved(address: Address, reserved: bool, note: str | None = None) -> None:
     """Reserve an address, so that it is not assigned, or end its reservation."""
-    session.refresh(address, with_for_update=True)  # another request may be assigning it
+    refresh_with_lock(address)  # another request may be assigning it
     if reserved and address.interface_id:
         raise Conflict(message("{ip} is in use. It can be reserved once its instance is destroyed.", ip=address.ip))
     address.reserved, address.note = reserved, note
@@ -251,7 +251,7 @@ def create_fresh_addresses(subnet: Subnet, count: int) -> list[Address]:
     """
     if not count:
         return []
-    session.refresh(subnet, with_for_update=True)
+    refresh_with_lock(subnet)
     rows: list[Address] = []
     gateway, assigned = subnet.gateway and ipaddress.ip_address(subnet.gateway), list_assigned_ahead(subnet)
     while len(rows) < count and subnet.next_host < subnet.room:

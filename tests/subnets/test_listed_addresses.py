@@ -1,9 +1,12 @@
 """Adding addresses to subnets and removing them (POST /api/v1/ips, DELETE /api/v1/ip/{id})."""
 
 import pytest
+from sqlalchemy import select
+from sqlalchemy.orm import joinedload
 
 from panel.core.db import session
-from panel.models import Address, Subnet
+from panel.core.errors import Conflict
+from panel.models import Address, Interface, Subnet
 from panel.services import subnets
 
 IPS_PATH = "/api/v1/ips"
@@ -78,3 +81,12 @@ def test_non_admin_tokens_are_refused(api_as, cast, ipv4_subnet):
     for caller in ("owner", "billing", "outsider"):
         assert api_as(caller, "POST", IPS_PATH, json=body).status_code in (401, 403)
         assert api_as(caller, "DELETE", f"/api/v1/ip/{find_address('10.9.0.2').id}").status_code in (401, 403)
+
+
+def test_address_that_was_loaded_with_its_instance_can_be_locked(cast):
+    """PostgreSQL refuses to lock the rows of an outer join, so reserving such an address answered 500."""
+    query = select(Address).where(Address.ip == cast.instance().ipv4)
+    address = session.scalars(query.options(joinedload(Address.interface).joinedload(Interface.instance))).one()
+    for change in (lambda: subnets.set_reserved(address, True), lambda: subnets.delete_address(address)):
+        with pytest.raises(Conflict):
+            change()
