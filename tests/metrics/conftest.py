@@ -31,8 +31,8 @@ def running_instance(cast, node, run_tasks):
 
 
 class FakeTime:
-    """The wall clock and the monotonic clock. The wall clock starts at a full hour, more than an hour after now: what was
-    created before is older than the shortest time ranges."""
+    """The wall clock and the monotonic clock. The wall clock starts at a full hour, more than an hour after now: what
+    was created before is older than the shortest time ranges."""
 
     def __init__(self, start):
         self.wall, self.monotonic = start, 0.0
