@@ -1,11 +1,11 @@
-// Notifications of the browser for new messages of the inbox, if the person turned them on in this browser. The window that
-// holds the stream (live.js) shows them, unless a window of the panel is visible.
+// Notifications of the browser for new messages of the inbox. Pages load this when the person turned them on in this browser:
+// a cookie says so. The window that holds the stream (live.js) shows them, unless a window of the panel is visible.
 "use strict";
 (() => {
   const { url, session } = document.currentScript.dataset;
   const isSupported = "Notification" in window && window.isSecureContext;
   const VISIBLE_ANSWER_MS = 300; // how long other windows have to say that they are visible
-  const CHOICE = "panel-notifications", LAST_SHOWN = "panel-last-notification";
+  const CHOICE = "panel-notifications", LAST_SHOWN = "panel-last-notification", CHOICE_SECONDS = 365 * 86400;
 
   function load(name) {
     try {
@@ -19,7 +19,7 @@
       localStorage.setItem(name, value);
     } catch {}
   }
-  const isOn = () => isSupported && Notification.permission === "granted" && load(CHOICE) === "on";
+  const isOn = () => isSupported && Notification.permission === "granted" && document.cookie.includes(`${CHOICE}=on`);
 
   // Windows that are visible say so when the inbox changes.
   const channel = new BroadcastChannel(`panel-visible-${session}`);
@@ -57,7 +57,7 @@
     const choice = target.closest("[data-set-notifications]")?.dataset.setNotifications;
     if (!choice) return;
     if (choice === "on" && Notification.permission === "default") await Notification.requestPermission();
-    store(CHOICE, choice);
+    document.cookie = `${CHOICE}=${choice}; path=/; max-age=${CHOICE_SECONDS}; SameSite=Lax`;
     showChoice();
     document.querySelector("[data-set-notifications]:not([hidden])")?.focus();
   });

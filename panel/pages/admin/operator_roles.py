@@ -10,16 +10,14 @@ from panel.schemas.operator_roles import OperatorRoleIn, OperatorRolePatch
 from panel.services import operator_roles
 from panel.web.forms import Form
 from panel.web.htmx import build_action_response, flash_message, redirect_to, render
-from panel.web.page_registry import NavigationEntry, PaletteAction
+from panel.web.page_registry import PaletteAction
 from panel.web.paging import Page, parse_page_number, parse_requested_page_size
 from panel.web.translation import gettext as _
 
 bp = Blueprint("admin_operator_roles", __name__, url_prefix="/admin/roles")
 READ_PERMISSION, WRITE_PERMISSION = "admin:operators:read", "admin:operators:write"
-NAVIGATION = NavigationEntry(
-    "control", "Roles", "admin_operator_roles.index", icon="shield-lock", permission=READ_PERMISSION, position=15
-)
 PALETTE_ACTIONS = (
+    PaletteAction("Roles", "admin_operator_roles.index", icon="shield-lock", permission=READ_PERMISSION, position=325),
     PaletteAction("Add role", "admin_operator_roles.new", icon="plus", permission=WRITE_PERMISSION, position=330),
 )
 
