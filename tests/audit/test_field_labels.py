@@ -14,7 +14,7 @@ from tests.support.product_code import product_modules
 
 INTERNAL_FIELDS = set(
     """
-    access_token action address amount arguments attached attempts backup_id based_on_backup_id
+    access_token action address allocated amount arguments attached attempts backup_id based_on_backup_id capacity
     based_on_rbs_backup_time billing_mode boot_ends_at browser_language bytes bytes_done bytes_in bytes_out
     bytes_total cancel_requested_at catalog_key chain_reason changes changing_since charge checked_at
     checklist_dismissed_at checkpoint close_reason closed command_number completed_at consistency damaged data day
@@ -28,7 +28,7 @@ INTERNAL_FIELDS = set(
     next_delete_at next_destroy_at next_run_at no_data_since notified_at number opened_at order order_key ordering
     parent_backup_id path period plan platform_checklist_dismissed_at power_reported_at presented_host_key
     rbs_backup_id rbs_backup_time rbs_namespace reason rebuilding received reference requested_at reset_disk_ids
-    result resume_power retained_until rules_count run_position sampled_at seen_at sent sent_at sent_up_to
+    result resume_power retained_until rules_count run_position sampled_at seconds seen_at sent sent_at sent_up_to
     source_backup_at source_backup_id ssh_host_key started_at started_cpu_cores started_ram starts_at state
     state_changed_at statistics subject support_checked_at task_id task_running template text topology_pending
     totp_step transition unsupported updated_at usage used_cpu_cores used_instances used_ram used_storage user
