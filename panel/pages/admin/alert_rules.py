@@ -14,7 +14,7 @@ from panel.web.translation import lazy_gettext
 bp = Blueprint("admin_alert_rules", __name__, url_prefix="/admin/alert-rules")
 READ_PERMISSION, WRITE_PERMISSION = "admin:instances:read", "admin:instances:write"
 NAVIGATION = NavigationEntry(
-    "resources", "Alerts", "admin_alert_rules.index", icon="bell", permission=READ_PERMISSION, position=85
+    "control", "Alerts", "admin_alert_rules.index", icon="bell", permission=READ_PERMISSION, position=15
 )
 STATUS_LABELS = {
     "firing": lazy_gettext("Firing"),
