@@ -3,6 +3,7 @@ Redis."""
 
 import pytest
 
+from panel.core.db import session
 from panel.services import settings
 from tests.support.operations import recorded_schedule  # noqa: F401  (fixture)
 
@@ -10,3 +11,4 @@ from tests.support.operations import recorded_schedule  # noqa: F401  (fixture)
 @pytest.fixture(autouse=True)
 def billing_enabled(rolled_back_app, recorded_schedule):
     settings.update({"billing_enabled": True})
+    session.commit()  # a refused request rolls back what the test has not committed
