@@ -58,7 +58,7 @@ def test_invited_member_sees_granted_instances_only(page, member_page, running_i
     deploy = member_page.get_by_role("button", name=re.compile("Deploy"))
     expect(deploy).to_be_disabled()
     expect(deploy).to_contain_text("it needs instances.manage")
-    member_page.get_by_role("link", name="Settings").click()
+    member_page.get_by_role("navigation", name="Instance sections").get_by_role("link", name="Settings").click()
     expect(member_page.get_by_text("it needs instances.delete")).to_be_visible()
     member_page.goto(f"{running_installation.url}/team/invite")
     expect(member_page.get_by_text("it needs team.manage")).to_be_visible()
