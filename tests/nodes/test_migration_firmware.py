@@ -19,7 +19,7 @@ POOL, DISK_BYTES = "firmware", 2**26
 SETTLE_TIMEOUT_SECONDS = 300
 """Time limit for a firmware on a slow machine."""
 
-SETTLE_SECONDS = 4
+SETTLE_SECONDS = 10
 """Seconds without a change after which a TPM's state counts as final: the firmware writes while it starts."""
 
 UNDEFINE_FLAGS = libvirt.VIR_DOMAIN_UNDEFINE_KEEP_NVRAM | libvirt.VIR_DOMAIN_UNDEFINE_KEEP_TPM
