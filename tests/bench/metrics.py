@@ -100,7 +100,9 @@ def record_samples(node_id, ids, begin):
             )
             for machine_id in ids
         }
-        sample = metrics_sync.NodeSample(datetime.fromtimestamp(begin + second, UTC), statuses, float(second + begin))
+        sample = metrics_sync.NodeSample(
+            datetime.fromtimestamp(begin + second, UTC), statuses, clock=float(second + begin)
+        )
         start = time.perf_counter()
         metrics_sync.record_sample(node_id, sample)
         times.append(time.perf_counter() - start)

@@ -27,7 +27,7 @@ def record_samples(cast, node):
         metrics.last_samples.clear()
         for number in (0, 1):
             at = now - timedelta(seconds=30 - 30 * number)
-            metrics.record_sample(cast.node.id, metrics.NodeSample(at, machines[number], 100.0 + 30 * number))
+            metrics.record_sample(cast.node.id, metrics.NodeSample(at, machines[number], clock=100.0 + 30 * number))
         metrics.last_samples.clear()
         session.expire_all()
 
