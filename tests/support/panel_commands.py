@@ -1,5 +1,6 @@
 """Runs `panel` commands in forks of one process that has imported them, because imports take most of their time."""
 
+import faulthandler
 import multiprocessing
 import os
 import signal
@@ -11,6 +12,10 @@ from pathlib import Path
 from setproctitle import setproctitle
 
 from panel.cli import main
+from tests.support.waiting import WAIT_TIMEOUT_SECONDS
+
+DUMP_STACKS_AFTER_SECONDS = WAIT_TIMEOUT_SECONDS - 20
+"""Age at which the stacks of a script's threads go to its log: a test that waits for it is about to fail."""
 
 fork_server = multiprocessing.get_context("forkserver")
 fork_server.set_forkserver_preload(["tests.support.imported_commands"])
@@ -78,6 +83,7 @@ def execute_command(arguments, environment, outputs):
 def execute_script(source, arguments, environment, log):
     replace_environment(environment, [log, log])
     sys.argv[1:] = arguments
+    faulthandler.dump_traceback_later(DUMP_STACKS_AFTER_SECONDS)
     exec(compile(source, "script", "exec"), {"__name__": "__main__"})
 
 

@@ -98,7 +98,10 @@ class Site(WorkerSite):
     def wait_for_task(self, task_id, **facts):
         """Wait until the row of the task has these values."""
         read_values = lambda: {name: getattr(self.read_task(task_id), name) for name in facts}  # noqa: E731
-        wait_until(lambda: read_values() == facts, f"{facts}, last read: {read_values()}")
+        try:
+            wait_until(lambda: read_values() == facts, facts)
+        except AssertionError as error:
+            raise AssertionError(f"{error}, last read: {read_values()}") from None
 
     def wait_until_idle(self):
         """Wait until no task is open."""
