@@ -34,7 +34,7 @@ STATUS_CONDITIONS = {
 """By the word of a filter: the condition of rules in this state."""
 
 
-def listing(account: Access | Account | None = None) -> Select[AlertRule]:
+def listing(account: Access | Account | None) -> Select[AlertRule]:
     """Select the rules that the person may see by name; without an account all, newest first."""
     query = select(AlertRule).options(selectinload(AlertRule.channels))
     if account is None:
@@ -44,7 +44,7 @@ def listing(account: Access | Account | None = None) -> Select[AlertRule]:
 
 def search_all(*, search: str = "", status: str = "") -> Select[AlertRule]:
     """Select rules of all customers. `search` looks at names, customers' addresses and the watched instance."""
-    query = listing()
+    query = listing(None)
     if status in STATUS_CONDITIONS:
         query = query.where(STATUS_CONDITIONS[status])
     if not search:
@@ -61,7 +61,7 @@ def select_firing(account: Access | Account) -> Select[AlertRule]:
     return select(AlertRule).where(account.visible_rows(AlertRule), is_open)
 
 
-def get(alert_rule_id: str, account: Access | Account | None = None) -> AlertRule:
+def get(alert_rule_id: str, account: Access | Account | None) -> AlertRule:
     query = listing(account).where(AlertRule.id == alert_rule_id)
     alert_rule = session.scalar(query.execution_options(populate_existing=True))
     if alert_rule is None:

@@ -46,7 +46,7 @@ def index():
 @require_page_permission(WRITE_PERMISSION)
 def switch(alert_rule_id, action):
     """Enable or disable a rule. Its owner can do the same."""
-    rule = alert_rules.get(alert_rule_id)
+    rule = alert_rules.get(alert_rule_id, None)
     alert_rules.update(rule, owner_emails.find_account(rule), enabled=action == "enable")
     text = _("%(name)s enabled.", name=rule.name) if rule.enabled else _("%(name)s disabled.", name=rule.name)
     return build_action_response(text, url_for(".index"))

@@ -136,11 +136,7 @@ def build_context(instance_id, tab, **extra):
         context["page"] = Page(events.listing(scope_account(), resource_id=instance.id))
         context["events_shown"] = label_events(context["page"].rows, has_links=not is_operator_area())
     if tab == "overview":
-        context["load_tiles"] = build_load_tiles(instance) if instance.deployed else []
-        context["guest"] = instances.find_guest_report(instance)
-        recent = session.scalars(events.listing(scope_account(), resource_id=instance.id).limit(MAX_RECENT)).all()
-        context["events_shown"] = label_events(recent, has_links=not is_operator_area())
-        context |= protection.build_context(instance)
+        context |= build_overview_context(instance)
     if tab == "storage":
         context["volumes_offered"] = (
             not is_operator_area() and has_permission("volumes.view") and usage.is_billing_enabled(get_current_access())
@@ -166,6 +162,17 @@ def build_context(instance_id, tab, **extra):
     if is_operator_area():
         context |= operator_tabs.build_context(instance, tab)
     return context | extra
+
+
+def build_overview_context(instance):
+    """Return the context of the overview tab: load, guest, newest activity and protection."""
+    recent = session.scalars(events.listing(scope_account(), resource_id=instance.id).limit(MAX_RECENT)).all()
+    return {
+        "load_tiles": build_load_tiles(instance) if instance.deployed else [],
+        "guest": instances.find_guest_report(instance),
+        "events_shown": label_events(recent, has_links=not is_operator_area()),
+        **protection.build_context(instance),
+    }
 
 
 def build_settings_context(instance):
