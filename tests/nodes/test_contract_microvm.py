@@ -118,6 +118,11 @@ def receive(channel, size):
     return data
 
 
+def receive_from_new_channel(node, machine, size):
+    with node.open_channel(machine.id) as channel:
+        return len(receive(channel, size))
+
+
 def exchange(channel, data):
     """Send the bytes and return as many that arrive."""
     channel.settimeout(CHANNEL_SECONDS)
@@ -275,9 +280,11 @@ def test_earlier_channel_does_not_end_late_one(node, flooding_microvm, monkeypat
         return open_stream(*args)
 
     monkeypatch.setattr(channels, "open_stream", open_late)
-    with node.open_channel(flooding_microvm.id) as second:
-        size = len(receive(second, 4 * MiB))
-        assert size == 4 * MiB
+    try:
+        size = receive_from_new_channel(node, flooding_microvm, 4 * MiB)
+    except TimeoutError:  # the fault of QEMU that `NodeDriver.open_channel` describes; the end would give fewer bytes
+        size = receive_from_new_channel(node, flooding_microvm, 4 * MiB)
+    assert size == 4 * MiB
 
 
 def test_channel_ends_when_caller_leaves_too_many_bytes_unread(node, flooding_microvm):

@@ -147,3 +147,23 @@ def test_guest_that_does_not_answer_ends_with_a_sentence(lab, monkeypatch):
             assert (status, body["message"]) == (502, "The sandbox does not respond")
 
     run(check())
+
+
+def test_channel_on_which_no_guest_answers_is_opened_again(lab, monkeypatch):
+    """QEMU 7.2 passes nothing on to a channel that is opened after one that was closed while the guest was sending."""
+    start_guest, silent_ends = lab.start_guest, []
+
+    async def start_silent_guest(guest_end):
+        monkeypatch.setattr(lab, "start_guest", start_guest)
+        silent_ends.append(guest_end)
+
+    async def check():
+        monkeypatch.setattr(channels, "SILENT_CHANNEL_SECONDS", 0.3)
+        monkeypatch.setattr(lab, "start_guest", start_silent_guest)
+        async with lab.run_router(), run_program(answer_with_request) as port:
+            assert (await lab.call(host=make_host(port)))[0] == 200
+            assert lab.events == ["channel", "identity", port]
+            silent_ends[0].setblocking(True)
+            assert b"".join(iter(lambda: silent_ends[0].recv(4096), b"")), "it ended after a HELLO"
+
+    run(check())

@@ -660,8 +660,9 @@ class NodeDriver(ABC):
         machine: a new one ends the earlier. It reads as ended when the machine stops, is saved or restarted by the
         node, when the connection to the node is lost, and when this process ends, which carries the bytes. The caller
         must keep reading: the channel may end when more than `MAX_UNREAD_CHANNEL_BYTES` wait. Closing or shutting down
-        the socket ends the channel; bytes that the guest has not read by then may be lost. Raises `Refused` when the
-        machine is off or was started without the channel."""
+        the socket ends the channel; bytes that the guest has not read by then may be lost. If the guest was sending
+        while an earlier channel was closed, the new one may get nothing (seen with QEMU 7.2): a caller that waits in
+        vain opens it again. Raises `Refused` when the machine is off or was started without the channel."""
 
     @abstractmethod
     def delete(self, machine_id: str) -> None:

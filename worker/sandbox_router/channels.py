@@ -30,6 +30,10 @@ OPEN_THREADS = 16
 SESSION_SECONDS = 60.0
 """Seconds in which a guest that was just started answers on its channel."""
 
+SILENT_CHANNEL_SECONDS = 15.0
+"""Seconds until a channel on which no guest answers is opened again. QEMU 7.2 may pass nothing on to a channel that is
+opened after one that was closed while the guest was sending."""
+
 IDENTITY_SECONDS = 15.0
 OPEN_STREAM_SECONDS = 10.0
 DAEMON_START_SECONDS = 30.0
@@ -94,6 +98,7 @@ class SandboxChannel:
     def close(self) -> None:
         if self.running:
             self.running.cancel()
+        self.mux = None
 
 
 class ChannelPool:
@@ -168,24 +173,32 @@ class ChannelPool:
         await asyncio.shield(channel.preparing)
 
     async def run_preparation(self, channel: SandboxChannel, executor: ThreadPoolExecutor) -> None:
-        if channel.mux is None or channel.mux.has_ended:
-            await self.connect(channel, executor)
-        mux = channel.mux
-        assert mux is not None
         async with asyncio.timeout(SESSION_SECONDS):
-            await mux.wait_until_established()
+            mux = await self.establish_session(channel, executor)
         session_id = mux.session_id
         async with asyncio.timeout(IDENTITY_SECONDS):
             await send_identity(mux, build_identity(channel.route))
         channel.identified_session_id, channel.identified_at = session_id, time.monotonic()
         self.on_ready(channel)
 
-    async def connect(self, channel: SandboxChannel, executor: ThreadPoolExecutor) -> None:
+    async def establish_session(self, channel: SandboxChannel, executor: ThreadPoolExecutor) -> Mux:
+        while True:
+            if channel.mux is None or channel.mux.has_ended:
+                channel.mux = await self.connect(channel, executor)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(SILENT_CHANNEL_SECONDS):
+                    await channel.mux.wait_until_established()
+                    return channel.mux
+            log.info("sandbox_channel_silent", sandbox=channel.route.sandbox_id)
+            channel.close()
+
+    async def connect(self, channel: SandboxChannel, executor: ThreadPoolExecutor) -> Mux:
         loop = asyncio.get_running_loop()
         sock = await loop.run_in_executor(executor, self.open_socket, channel.route)
         reader, writer = await asyncio.open_connection(sock=sock)
-        channel.mux = mux = Mux(FairReader(reader), writer)
+        mux = Mux(FairReader(reader), writer)
         channel.running = asyncio.create_task(run_mux(mux, channel.route.sandbox_id))
+        return mux
 
     async def run_sweeper(self) -> None:
         """Close the channels that nobody uses."""
