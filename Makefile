@@ -35,7 +35,8 @@ LIGHT := not guest and not browser and not processes
 LIGHT_PROCESSES := $(shell expr "$$(nproc)" / 4)
 # A lane collects only the files with its marker. tests/conftest.py rejects a marker that this does not find.
 files_with = $(shell grep --recursive --files-with-matches --include='test_*.py' 'mark\.$(1)\b' tests | grep --invert-match '^tests/nodes/')
-SLOWEST := --durations=30 --durations-min=10
+# A lane that takes too long ends after its current test, so that CI still prints what happened.
+LANE_OPTIONS := --durations=30 --durations-min=10 --session-timeout=4200
 
 # Succeeds when these Debian packages are there or could be installed.
 apt = dpkg -s $(1) >/dev/null 2>&1 || { test "$$(id -u)" = 0 && command -v apt-get >/dev/null && \
@@ -105,35 +106,37 @@ endif
 APART := unshare --net sh -c 'ip link set lo up && exec "$$@"' apart
 
 light-tests:
-	pytest -n $(LIGHT_PROCESSES) -m "$(LIGHT)" --split-by-database
+	pytest -n $(LIGHT_PROCESSES) -m "$(LIGHT)" --split-by-database $(LANE_OPTIONS)
 
 guest-tests: prefetched-packages
-	nice -n -5 $(APART) pytest -m "guest and not browser and not debian" $(SLOWEST) $(call files_with,guest)
+	nice -n -5 $(APART) pytest -m "guest and not browser and not debian" $(LANE_OPTIONS) $(call files_with,guest)
 
 debian-tests:
-	pytest -m debian $(SLOWEST) $(call files_with,debian)
+	pytest -m debian $(LANE_OPTIONS) $(call files_with,debian)
 
 node-tests: prefetched-packages
-	$(APART) pytest -m guest $(SLOWEST) tests/nodes
+	$(APART) pytest -m guest $(LANE_OPTIONS) tests/nodes
 
 browser-tests: prefetched-packages
-	$(APART) pytest -m browser $(SLOWEST) $(call files_with,browser)
+	$(APART) pytest -m browser $(LANE_OPTIONS) $(call files_with,browser)
 
 process-tests: prefetched-packages
-	$(APART) pytest -m "processes and not browser and not guest" $(SLOWEST) $(call files_with,processes)
+	$(APART) pytest -m "processes and not browser and not guest" $(LANE_OPTIONS) $(call files_with,processes)
 
 # The two lanes with the most work get more of the processors, this one and that of guests, so that none ends long after
 # the others.
 postgres-tests:
-	nice -n -3 $(PY) -m tests.support.postgres pytest -n $(LIGHT_PROCESSES) -m "$(LIGHT)" --split-by-database
+	nice -n -3 $(PY) -m tests.support.postgres pytest -n $(LIGHT_PROCESSES) -m "$(LIGHT)" --split-by-database $(LANE_OPTIONS)
 
 prefetched-packages:
 	@$(PY) -m tests.support.prefetch_packages
 
 slow-proofs: local installed browser-files $(VENV)/developing prefetched-packages  ## Run the proofs that take minutes, and record the files that they passed with
 	@$(call apt,$(LOCAL_PACKAGES) $(TEST_PACKAGES)) || { echo "As root: apt install $(LOCAL_PACKAGES) $(TEST_PACKAGES)"; exit 1; }
-	pytest -m "slow_proof and debian" --run-slow-proofs $(SLOWEST)
-	$(APART) pytest -m "slow_proof and not debian" --run-slow-proofs $(SLOWEST)
+	pytest -m "slow_proof and debian" --run-slow-proofs
+	$(APART) pytest -m "slow_proof and not debian" --run-slow-proofs
+	pytest -m "$(LIGHT)"
+	$(PY) -m tests.support.postgres pytest -m "$(LIGHT)"
 	$(PY) -m tests.support.slow_proofs
 
 test-clean:  ## Do `make run` and the whole CI run inside a minimal Debian root, where nothing else is installed

@@ -42,45 +42,16 @@ pytest_plugins = [
     "tests.support.s3_server",
     "tests.support.programs",
     "tests.support.slow_proofs",
+    "tests.support.database_lanes",
 ]
 
 for name in [name for name in os.environ if name.startswith("PANEL_")]:
     del os.environ[name]
 
 TEST_DATABASE_URL = os.environ.get(postgres.URL_VARIABLE, "")
-ISOLATED_APP_NAMES = {"isolated_app", "isolated_installation"}
-"""Names under which modules import tests/support/isolated_app.py."""
-
 LANE_MARKERS = {"guest", "debian", "browser", "processes"}
 NODE_TESTS = Path(__file__).parent / "nodes"
 """Their lane collects this folder."""
-
-SPLIT_OPTION = "--split-by-database"
-POSTGRES_TESTS = (
-    "**/test_*faults.py",
-    "**/test_*refusals.py",
-    "tests/docs/test_schemathesis.py",
-    "tests/input_validation/test_pages.py",
-    "tests/worker/test_fault_injection.py",
-)
-"""Tests of malformed input and of nodes' faults. PostgreSQL rejects more values, and statements after an error."""
-
-SQLITE_TESTS = (
-    "**/test_*pages.py",
-    "tests/accounts/test_operators.py",
-    "tests/audit/test_entries.py",
-    "tests/billing/test_gate.py",
-    "tests/docs/*.py",
-    "tests/instances/test_suspended_owner.py",
-    "tests/overview/*.py",
-    "tests/pages/*.py",
-    "tests/test_access.py",
-    "tests/test_dialects.py",
-    "tests/test_headers.py",
-    "tests/test_pages.py",
-)
-"""Tests of pages, documents and permissions."""
-
 
 GARBAGE_THRESHOLDS = 20_000, 20, 20
 
@@ -109,36 +80,11 @@ def pytest_sessionfinish():
     gc.freeze()
 
 
-def pytest_addoption(parser):
-    parser.addoption(
-        SPLIT_OPTION, action="store_true", help="Run the tests that need no second database on one of the two only."
-    )
-
-
-def pytest_collection_modifyitems(config, items):
-    """Check that lanes find marked tests, and deselect those that the lane of the other database runs alone."""
+def pytest_collection_modifyitems(items):
+    """Check that lanes find marked tests."""
     for path, marker in sorted({(item.path, mark.name) for item in items for mark in item.iter_markers()}):
         if marker in LANE_MARKERS and NODE_TESTS not in path.parents and f"mark.{marker}" not in path.read_text():
             raise pytest.UsageError(f"Write pytest.mark.{marker} in {path}: lanes of the Makefile search for it.")
-    deselected = [item for item in items if is_left_to_other_lane(item, config.getoption(SPLIT_OPTION))]
-    config.hook.pytest_deselected(items=deselected)
-    left_out = set(deselected)
-    items[:] = [item for item in items if item not in left_out]
-
-
-def is_left_to_other_lane(item, is_split):
-    """Return whether the lane of the other database runs the test: always if it uses none and this is PostgreSQL's."""
-    if not uses_database(item):
-        return bool(TEST_DATABASE_URL)
-    path = item.path.relative_to(item.config.rootpath)
-    is_postgres_test = any(map(path.match, POSTGRES_TESTS))
-    is_sqlite_test = not is_postgres_test and any(map(path.match, SQLITE_TESTS))
-    return is_split and (is_sqlite_test if TEST_DATABASE_URL else is_postgres_test)
-
-
-def uses_database(item):
-    """Return whether a test uses the database under test: by a fixture, or by an isolated application."""
-    return "database_url" in item.fixturenames or not ISOLATED_APP_NAMES.isdisjoint(vars(item.module))
 
 
 @pytest.fixture(scope="session")

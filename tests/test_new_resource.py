@@ -45,6 +45,7 @@ def read_files(folder):
 
 
 @pytest.mark.processes
+@pytest.mark.slow_proof("new-resource")
 def test_new_resource_skeleton_passes_checks_and_changes_few_files(checkout_copy, run_in_copy):
     before = read_files(checkout_copy)
     run_in_copy(sys.executable, "-m", "tests.support.new_resource", "load_tests", "--task", "--group", "compute")

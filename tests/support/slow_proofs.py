@@ -33,6 +33,16 @@ PROVED_FILES = {
         "panel/workflows/docker_*.py",
         "api/instances/docker_*.py",
     ),
+    "databases": (
+        "api/**/*.py",
+        "panel/core/*.py",
+        "panel/models/**/*.py",
+        "panel/services/**/*.py",
+        "panel/workflows/*.py",
+        "worker/engine/*.py",
+        "worker/sync/*.py",
+        "worker/tasks/*.py",
+    ),
     "debian": (
         "tests/guests/test_ssh_key_injection.py",
         "consoles/ssh.py",
@@ -43,6 +53,23 @@ PROVED_FILES = {
         "worker/images/debian/**/*",
         "worker/nodes/libvirt/guest_agent*.py",
         "worker/tasks/cloud_init.py",
+    ),
+    "new-resource": (
+        "tests/support/new_resource.py",
+        "tests/support/skeleton/**/*",
+        "tests/support/skeleton_texts.py",
+        "tests/test_new_resource.py",
+        "tests/test_access.py",
+        "tests/test_architecture.py",
+        "api/kit.py",
+        "panel/auth/browser_session.py",
+        "panel/core/db.py",
+        "panel/core/jobs.py",
+        "panel/core/task_kinds.py",
+        "panel/schemas/base.py",
+        "panel/services/access.py",
+        "panel/web/*.py",
+        "worker/engine/registry.py",
     ),
     "secure-boot": (
         "tests/guests/test_secure_boot.py",
@@ -101,6 +128,8 @@ PROVED_FILES = {
 }
 """Proof → patterns of the files whose change makes it run again."""
 
+PROOF_TIMEOUT_SECONDS = 3600
+
 deselected_key = pytest.StashKey[list[str]]()
 
 
@@ -126,13 +155,13 @@ def pytest_addoption(parser):
 
 
 def pytest_collection_modifyitems(config, items):
-    if config.getoption(RUN_OPTION):
-        return
     deselected = []
     for item in items:
         marker = item.get_closest_marker("slow_proof")
-        if marker and has_passed(marker.args[0]):
+        if marker and has_passed(marker.args[0]) and not config.getoption(RUN_OPTION):
             deselected.append(item)
+        elif marker:
+            item.add_marker(pytest.mark.timeout(PROOF_TIMEOUT_SECONDS))
     if deselected:
         items[:] = [item for item in items if item not in deselected]
         config.hook.pytest_deselected(items=deselected)
@@ -147,7 +176,11 @@ def pytest_sessionfinish(session, exitstatus):
 
 def pytest_terminal_summary(terminalreporter, config):
     for name in config.stash.get(deselected_key, ()):
-        terminalreporter.write_line(f"Slow proof {name}: not run, its files are unchanged since it passed.")
+        report_not_run(terminalreporter, name)
+
+
+def report_not_run(terminalreporter, name):
+    terminalreporter.write_line(f"Slow proof {name}: not run, its files are unchanged since it passed.")
 
 
 def main(names):
