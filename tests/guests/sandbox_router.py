@@ -15,7 +15,6 @@ def start_router(lab):
 
 
 def find_router(lab):
-    routers = [
-        process for process in lab.installation.running if process.is_running() and "sandbox" in process.cmdline()
-    ]
+    running = (process for process in lab.installation.running if process.is_running())
+    routers = [process for process in running if "sandbox" in " ".join(process.cmdline()).split()]
     return routers[-1] if routers else None

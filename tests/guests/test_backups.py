@@ -35,6 +35,7 @@ def back_up(lab, guest, tmp_path_factory):
     return partial(lab_backups.back_up, lab, guest)
 
 
+@pytest.mark.slow_proof("backups")
 def test_running_guest_is_restored_from_full_and_incremental_backup(lab, guest, back_up):
     ip, path = guest["primary_public_ip"]["ip"], f"/api/instance/{guest['id']}"
     run = lambda command: lab.ssh(ip, command).strip()  # noqa: E731

@@ -5,7 +5,7 @@ import pytest
 
 from tests.support.waiting import wait_until
 
-pytestmark = pytest.mark.guest
+pytestmark = [pytest.mark.guest, pytest.mark.slow_proof("first-boot")]
 
 SCRIPTS = ("#!/bin/sh\necho one >>/order\n", "#!/bin/sh\necho two >>/order\n")
 
@@ -108,7 +108,6 @@ def test_reinstall_keeps_nothing_of_first_boot(lab, guest, hypervisor, tmp_path)
     assert sorted(name.split("-")[1] for name in volume_names) == ["0", "seed"]
 
 
-@pytest.mark.slow_proof("first-boot")
 def test_reinstall_password_yields_to_custom_cloud_config(lab, guest):
     """INS-55, INS-56, INS-57, INS-58, INS-61. tests/worker/test_cloud_init.py and test_images.py check each setting."""
     ip = guest["primary_public_ip"]["ip"]

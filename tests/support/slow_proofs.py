@@ -93,6 +93,8 @@ PROVED_FILES = {
     "backups": (
         "tests/bench/backup_latency.py",
         "tests/browser/test_backup_flow.py",
+        "tests/guests/lab_backups.py",
+        "tests/guests/test_backups.py",
         "panel/pages/customer/backup_files.py",
         "panel/pages/customer/backup_policies.py",
         "panel/pages/customer/backups.py",
@@ -102,9 +104,13 @@ PROVED_FILES = {
         "templates/customer/backup_files/*",
         "templates/customer/backup_policies/*",
         "worker/backup_guest/*.py",
+        "worker/backups/*.py",
+        "worker/nodes/libvirt/backups.py",
+        "worker/nodes/libvirt/checkpoints.py",
         "worker/tasks/backup_files.py",
         "worker/tasks/backup_policies.py",
         "worker/tasks/backup_restores.py",
+        "worker/tasks/instance_backups.py",
     ),
     "sandboxes": (
         "tests/guests/test_many_sandboxes.py",
