@@ -4,7 +4,7 @@ from marshmallow import Schema, fields, validate
 
 from panel.core.messages import message
 from panel.schemas.base import In, Patch, Text, describe
-from panel.schemas.constants import GRANTABLE_OPERATOR_PERMISSIONS, MAX_OPERATOR_ROLE_NAME, OPERATOR_ROLES
+from panel.schemas.constants import GRANTABLE_OPERATOR_PERMISSIONS, OPERATOR_ROLES
 
 NAME = describe("Name of the role, which never changes, as in `POST /api/v1/user/{account_id}/promote`.", "network")
 DESCRIPTION = describe("What the role is for.", "Looks after subnets and addresses")
@@ -16,12 +16,10 @@ PERMISSIONS = describe(
 )
 NAME_RULES = [
     validate.Regexp(
-        rf"[a-z][a-z0-9_-]{{1,{MAX_OPERATOR_ROLE_NAME - 1}}}\Z",
-        error=message(
-            "Use 2 to {maximum} small letters, digits, - and _, with a letter first.", maximum=MAX_OPERATOR_ROLE_NAME
-        ),
+        r"[a-z][a-z0-9_-]{1,15}\Z",
+        error=message("Use 2 to 16 lowercase letters, digits, - and _, starting with a letter."),
     ),
-    validate.NoneOf(OPERATOR_ROLES, error=message("This name is taken.")),
+    validate.NoneOf((*OPERATOR_ROLES, "new"), error=message("This name is taken.")),
 ]
 PERMISSION_MESSAGE = message("This permission cannot be granted: {input}.")
 
