@@ -76,7 +76,15 @@ def test_saved_filter_opens_the_list_and_belongs_to_one_person(browser_as, cast,
 
 
 @pytest.mark.parametrize(
-    "changes", [{"page": "nothing.index"}, {"page": "instances.show"}, {"query": "page=2"}, {"name": ""}]
+    "changes",
+    [
+        {"page": "nothing.index"},
+        {"page": "instances.show"},
+        {"page": "sign_in.start"},
+        {"query": "page=2"},
+        {"query": "&".join(f"a{number}=1" for number in range(51))},
+        {"name": ""},
+    ],
 )
 def test_wrong_filters_are_refused(browser_as, changes):
     form = {"name": "mine", "page": "instances.index", "query": "search=alpha"} | changes

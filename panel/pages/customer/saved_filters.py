@@ -28,7 +28,8 @@ def save():
 
 
 def save_filter(page, **values):
-    if page not in current_app.view_functions or find_list_url(page) is None:
+    view = current_app.view_functions.get(page)
+    if getattr(view, "permission", permissions.PUBLIC) == permissions.PUBLIC or find_list_url(page) is None:
         raise Invalid(_("This page has no list."), page=_("This page has no list."))
     return saved_filters.save(get_current_account(), page=page, **values)
 
