@@ -53,7 +53,8 @@ def test_scheduled_backup_is_browsed_and_restored(page, lab, instance, screensho
     page.locator("#typed").fill(instance["display_name"])
     page.get_by_role("button", name="Restore backup").click()
     expect(page.locator("#toasts")).to_contain_text("Restore requested.")
-    [task] = [task for task in lab.call("GET", "/api/tasks")["data"] if task["kind"] == "backup_restore"]
+    tasks = [task for task in lab.call("GET", "/api/tasks")["data"] if task["resource_id"] == instance["id"]]
+    [task] = [task for task in tasks if task["kind"] == "backup_restore"]
     lab.wait_for_task(task["id"])
     assert lab.ssh(ip, "cat /root/kept") == "kept\n"
     screenshot("restored")

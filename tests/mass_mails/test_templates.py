@@ -1,4 +1,4 @@
-"""Templates of mass mails in the admin API and on pages."""
+"""Mass mail templates in the admin API and on pages."""
 
 import pytest
 from sqlalchemy import select
