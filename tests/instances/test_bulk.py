@@ -243,6 +243,12 @@ def test_bulk_destroy_requires_typed_count(browser_as, running_instances, run_ta
     assert ">m1<" not in page
 
 
+def test_bulk_destroy_of_foreign_instances_is_refused(browser_as, cast):
+    data = {"ids": [cast.instance("outsider").id], "action": "destroy"}
+    answer = browser_as("owner").post("/instances/bulk", data=data)
+    assert (answer.status_code, "no longer exist" in answer.text) == (422, True)
+
+
 def test_bulk_panel_follows_tasks_to_their_end(browser_as, running_instances, run_tasks):
     form = {"ids": list_ids(*running_instances), "action": "restart"}
     panel = browser_as("owner").post("/instances/bulk", data=form, headers=PARTIAL_HEADERS)

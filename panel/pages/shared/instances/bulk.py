@@ -4,6 +4,7 @@ from flask import request
 
 from panel.auth.browser_session import get_current_actor
 from panel.core import clock
+from panel.core.errors import Invalid
 from panel.pages.shared import followed_tasks
 from panel.services import instances
 from panel.web.bulk_forms import is_confirmed
@@ -21,6 +22,8 @@ def bulk_page(bulk_request, access=None, **urls):
     action = instances.ACTIONS[bulk_request["action"]]
     if action.name == "destroy" and not is_confirmed(bulk_request["ids"], request.form):
         selected = instances.select_instances(bulk_request["ids"], access)
+        if not selected:
+            raise Invalid(_("These instances no longer exist."))
         return render("bulk/destroy.html", "panel", instances=selected, typed=request.form.get("typed"), **urls)
     since = clock.now()
     results = instances.run_bulk(actor=get_current_actor(), access=access, **bulk_request)
