@@ -50,6 +50,15 @@ SQLITE_TESTS = (
 )
 """Tests of pages, documents and permissions."""
 
+FEW_STATEMENTS_TESTS = (
+    "tests/docker_*/*.py",
+    "tests/image*/*.py",
+    "tests/isos/*.py",
+    "tests/microvms/*.py",
+    "tests/sandbox_*/*.py",
+)
+"""Tests that run on SQLite when one database is enough, because it is faster."""
+
 PROOF_NAME = "databases"
 """The slow proof that runs all tests on both."""
 
@@ -88,7 +97,7 @@ def is_left_to_other_lane(item, is_split):
 def choose_databases(path):
     """Return the databases that a split run tests a file on.
 
-    Where no table says it, both while the slow proof is due, and PostgreSQL otherwise.
+    While the slow proof is due, both for all but pages, malformed input and faults.
     """
     if any(map(path.match, POSTGRES_TESTS)):
         return {"postgresql"}
@@ -96,7 +105,7 @@ def choose_databases(path):
         return {"sqlite"}
     if any(map(path.match, BOTH_DATABASES_TESTS)) or not slow_proofs.has_passed(PROOF_NAME):
         return {"sqlite", "postgresql"}
-    return {"postgresql"}
+    return {"sqlite"} if any(map(path.match, FEW_STATEMENTS_TESTS)) else {"postgresql"}
 
 
 def uses_database(item):
