@@ -74,7 +74,8 @@ def test_one_of_two_killed_workers_is_restarted_soon(restored_signal_handlers, c
             started_at = time.monotonic()
             while not any(worker.is_running for worker in workers):
                 supervisor_under_test.run_once(0.05)
-                assert time.monotonic() - started_at < supervisor.MAX_RESTART_DELAY_WITHOUT_SIBLING_SECONDS + 1
+                # less than the delay of 8 s that it has with a sibling; a busy machine starts a process late
+                assert time.monotonic() - started_at < supervisor.MAX_RESTART_DELAY_WITHOUT_SIBLING_SECONDS + 3
     finally:
         supervisor_under_test.stop_signals = 2
         supervisor_under_test.stop(*workers)
