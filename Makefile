@@ -31,6 +31,7 @@ EXTRACT := pybabel --quiet extract --mapping-file=pyproject.toml --keywords="laz
 UPDATE := pybabel --quiet update --input-file=$(MESSAGES) --output-dir=panel/translations --no-fuzzy-matching \
 	--ignore-obsolete --omit-header --width=120
 LIGHT := not guest and not browser and not processes
+HEAVY := guest or browser or processes
 # No process besides pytest's own on machines with few processors, on which the lanes run side by side.
 LIGHT_PROCESSES := $(shell expr "$$(nproc)" / 4)
 # A lane collects only the files with its marker. tests/conftest.py rejects a marker that this does not find.
@@ -103,30 +104,30 @@ endif
 # Hypervisors of one network undo each other's firewalls, and browsers drop their requests whenever an interface comes or
 # goes, as those of guests do: so lanes with either have a network of their own, in which nothing can be fetched. Only
 # the Debian image is built from the network.
+# Lanes that wait for guests, and then those with the most work, get the processors first, so that none ends long after
+# the others.
 APART := unshare --net sh -c 'ip link set lo up && exec "$$@"' apart
 
 light-tests:
 	pytest -n $(LIGHT_PROCESSES) -m "$(LIGHT)" --split-by-database $(LANE_OPTIONS)
 
 guest-tests: prefetched-packages
-	nice -n -5 $(APART) pytest -m "guest and not browser and not debian" $(LANE_OPTIONS) $(call files_with,guest)
+	nice -n -10 $(APART) pytest -m "guest and not browser and not debian" $(LANE_OPTIONS) $(call files_with,guest)
 
 debian-tests:
 	pytest -m debian $(LANE_OPTIONS) $(call files_with,debian)
 
 node-tests: prefetched-packages
-	$(APART) pytest -m guest $(LANE_OPTIONS) tests/nodes
+	nice -n -5 $(APART) pytest -m guest $(LANE_OPTIONS) tests/nodes
 
 browser-tests: prefetched-packages
-	$(APART) pytest -m browser $(LANE_OPTIONS) $(call files_with,browser)
+	nice -n -2 $(APART) pytest -m browser $(LANE_OPTIONS) $(call files_with,browser)
 
 process-tests: prefetched-packages
 	$(APART) pytest -m "processes and not browser and not guest" $(LANE_OPTIONS) $(call files_with,processes)
 
-# The two lanes with the most work get more of the processors, this one and that of guests, so that none ends long after
-# the others.
 postgres-tests:
-	nice -n -3 $(PY) -m tests.support.postgres pytest -n $(LIGHT_PROCESSES) -m "$(LIGHT)" --split-by-database $(LANE_OPTIONS)
+	nice -n -4 $(PY) -m tests.support.postgres pytest -n $(LIGHT_PROCESSES) -m "$(LIGHT)" --split-by-database $(LANE_OPTIONS)
 
 prefetched-packages:
 	@$(PY) -m tests.support.prefetch_packages
@@ -134,9 +135,9 @@ prefetched-packages:
 slow-proofs: local installed browser-files $(VENV)/developing prefetched-packages  ## Run the proofs that take minutes, and record the files that they passed with
 	@$(call apt,$(LOCAL_PACKAGES) $(TEST_PACKAGES)) || { echo "As root: apt install $(LOCAL_PACKAGES) $(TEST_PACKAGES)"; exit 1; }
 	pytest -m "slow_proof and debian" --run-slow-proofs
-	$(APART) pytest -m "slow_proof and not debian" --run-slow-proofs
-	pytest -m "$(LIGHT)"
-	$(PY) -m tests.support.postgres pytest -m "$(LIGHT)"
+	$(APART) pytest -m "slow_proof and not debian and ($(HEAVY))" --run-slow-proofs
+	pytest -m "$(LIGHT)" --run-slow-proofs
+	$(PY) -m tests.support.postgres pytest -m "$(LIGHT)" --run-slow-proofs
 	$(PY) -m tests.support.slow_proofs
 
 test-clean:  ## Do `make run` and the whole CI run inside a minimal Debian root, where nothing else is installed

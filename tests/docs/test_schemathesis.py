@@ -33,6 +33,8 @@ from tests.support.simulated_node import connect_simulated_node
 from tests.support.task_queue import run_queued_calls
 from worker.engine import runner
 
+pytestmark = pytest.mark.slow_proof("malformed-input")
+
 CHECKS = [
     not_a_server_error,
     status_code_conformance,

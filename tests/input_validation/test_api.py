@@ -14,6 +14,8 @@ from tests.support import malformed_input
 from tests.support.cast import UNKNOWN_ID
 from tests.support.operations import find_operations
 
+pytestmark = pytest.mark.slow_proof("malformed-input")
+
 WRITE_OPERATIONS = [("owner", "POST", "/api/ssh-keys"), ("admin", "POST", "/api/v1/instances")]
 PROPERTY_SETTINGS = settings(
     max_examples=60, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture]

@@ -8,6 +8,8 @@ from tests.support import link_crawler, malformed_input
 from tests.support.cast import UNKNOWN_ID
 from tests.support.html_pages import PARTIAL_HEADERS, find_page_addresses
 
+pytestmark = pytest.mark.slow_proof("malformed-input")
+
 MALFORMED_VALUES = ["", "\0", "\n", "\u202e\uffff", "🦊" * 300, "x" * 100_000, "9" * 400, "-1", "1e999", UNKNOWN_ID]
 FORM_CONTENT_TYPE = "application/x-www-form-urlencoded"
 MALFORMED_BODIES = [

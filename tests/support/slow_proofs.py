@@ -54,6 +54,18 @@ PROVED_FILES = {
         "worker/nodes/libvirt/guest_agent*.py",
         "worker/tasks/cloud_init.py",
     ),
+    "malformed-input": (
+        "tests/docs/test_schemathesis.py",
+        "tests/input_validation/*.py",
+        "tests/support/malformed_input.py",
+        "api/**/*.py",
+        "panel/core/*.py",
+        "panel/pages/**/*.py",
+        "panel/schemas/**/*.py",
+        "panel/services/**/*.py",
+        "panel/web/*.py",
+        "panel/workflows/*.py",
+    ),
     "new-resource": (
         "tests/support/new_resource.py",
         "tests/support/skeleton/**/*",
