@@ -23,6 +23,7 @@ from panel.core import context, jobs, live_changes
 from panel.core.config import Config
 from panel.core.db import db, session
 from panel.services import accounts, brands, sessions, settings
+from panel.services.metrics import hosts
 from tests.support import cast as people
 from tests.support import postgres, response_assertions
 from tests.support.lazy_savepoints import delay_savepoints
@@ -298,8 +299,10 @@ def sent_mails(rolled_back_app, run_tasks):
 
 @pytest.fixture
 def queries(rolled_back_app, monkeypatch):
-    """The SQL statements since the last `clear()`. Settings stay cached, also on a slow machine."""
+    """The SQL statements since the last `clear()`. Settings and curves stay cached, also on a slow machine."""
     monkeypatch.setattr(settings, "SETTINGS_CACHE_SECONDS", 3600)
+    monkeypatch.setattr(hosts, "CURVES_CACHE_SECONDS", 3600)
+    monkeypatch.setattr(context.current(), "cached_platform_curves", (0.0, None))
     settings.invalidate()
     settings.get()
     brands.invalidate()
