@@ -54,6 +54,7 @@ def run_quick_benchmark(name):
 
 
 @pytest.mark.processes
+@pytest.mark.slow_proof("benchmarks")
 def test_benchmarks_without_guest_run():
     """`make bench` failed when fields of an instance were lists."""
     with ThreadPoolExecutor(MAX_PARALLEL_BENCHMARKS) as pool:

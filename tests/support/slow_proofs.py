@@ -33,6 +33,17 @@ PROVED_FILES = {
         "panel/workflows/docker_*.py",
         "api/instances/docker_*.py",
     ),
+    "benchmarks": (
+        "tests/bench/*.py",
+        "api/**/*.py",
+        "consoles/*.py",
+        "panel/core/*.py",
+        "panel/models/**/*.py",
+        "panel/pages/**/*.py",
+        "panel/services/**/*.py",
+        "panel/web/*.py",
+        "worker/**/*.py",
+    ),
     "databases": (
         "api/**/*.py",
         "panel/core/*.py",
