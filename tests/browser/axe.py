@@ -5,8 +5,9 @@ from functools import cache
 from panel.core.config import ROOT
 
 AXE_PATH = ROOT / "static" / "node_modules" / "axe-core" / "axe.min.js"
-RUN_SCRIPT = """async () => {
-    const { violations } = await axe.run(document, { resultTypes: ["violations"], elementRef: false });
+RUN_SCRIPT = """async (selector) => {
+    const options = { resultTypes: ["violations"], elementRef: false };
+    const { violations } = await axe.run(document.querySelector(selector), options);
     const reported = violations.filter(({ impact }) => ["serious", "critical"].includes(impact));
     return reported.flatMap(({ id, nodes }) => nodes.map(({ html, failureSummary }) =>
         `${id}: ${html.slice(0, 160)} ${failureSummary.split("\\n").slice(1).join(" ").trim().slice(0, 300)}`));
@@ -19,7 +20,7 @@ def read_axe():
     return AXE_PATH.read_text()
 
 
-def find_violations(page):
-    """Return what axe reports as serious or critical on the open page, as sentences."""
+def find_violations(page, selector="html"):
+    """Return what axe reports as serious or critical in that part of the open page, as sentences."""
     page.evaluate(read_axe())  # the panel's policy refuses a script element
-    return page.evaluate(RUN_SCRIPT)
+    return page.evaluate(RUN_SCRIPT, selector)
