@@ -104,7 +104,7 @@ endif
 # Hypervisors of one network undo each other's firewalls, and browsers drop their requests whenever an interface comes or
 # goes, as those of guests do: so lanes with either have a network of their own, in which nothing can be fetched. Only
 # the Debian image is built from the network.
-# Lanes that wait for guests, and then those with the most work, get the processors first, so that none ends long after
+# The lanes of guests and of PostgreSQL have the most work and get more of the processors, so that none ends long after
 # the others.
 APART := unshare --net sh -c 'ip link set lo up && exec "$$@"' apart
 
@@ -112,22 +112,22 @@ light-tests:
 	pytest -n $(LIGHT_PROCESSES) -m "$(LIGHT)" --split-by-database $(LANE_OPTIONS)
 
 guest-tests: prefetched-packages
-	nice -n -10 $(APART) pytest -m "guest and not browser and not debian" $(LANE_OPTIONS) $(call files_with,guest)
+	nice -n -5 $(APART) pytest -m "guest and not browser and not debian" $(LANE_OPTIONS) $(call files_with,guest)
 
 debian-tests:
 	pytest -m debian $(LANE_OPTIONS) $(call files_with,debian)
 
 node-tests: prefetched-packages
-	nice -n -5 $(APART) pytest -m guest $(LANE_OPTIONS) tests/nodes
+	$(APART) pytest -m guest $(LANE_OPTIONS) tests/nodes
 
 browser-tests: prefetched-packages
-	nice -n -2 $(APART) pytest -m browser $(LANE_OPTIONS) $(call files_with,browser)
+	$(APART) pytest -m browser $(LANE_OPTIONS) $(call files_with,browser)
 
 process-tests: prefetched-packages
 	$(APART) pytest -m "processes and not browser and not guest" $(LANE_OPTIONS) $(call files_with,processes)
 
 postgres-tests:
-	nice -n -4 $(PY) -m tests.support.postgres pytest -n $(LIGHT_PROCESSES) -m "$(LIGHT)" --split-by-database $(LANE_OPTIONS)
+	nice -n -3 $(PY) -m tests.support.postgres pytest -n $(LIGHT_PROCESSES) -m "$(LIGHT)" --split-by-database $(LANE_OPTIONS)
 
 prefetched-packages:
 	@$(PY) -m tests.support.prefetch_packages
