@@ -40,6 +40,9 @@ BATCH_RULES = 1000
 VALUE_SECONDS = 75
 """Age up to which samples count: five steps, because the newest may not be complete."""
 
+INTERVAL_TOLERANCE = timedelta(seconds=5)
+"""The time between two evaluations varies: a duration or interval that is nearly over is over."""
+
 COMPARISONS = {"gt": operator.gt, "lt": operator.lt, "gte": operator.ge, "lte": operator.le, "eq": operator.eq}
 
 COLUMN_BY_METRIC = {
@@ -192,7 +195,7 @@ def update_state(state: AlertState, rule: Row, value: float | None, is_beyond: b
             return None
         return remind(state, rule, now)
     state.changing_since = state.changing_since or now
-    if now - state.changing_since < timedelta(seconds=rule.duration):
+    if now - state.changing_since < timedelta(seconds=rule.duration) - INTERVAL_TOLERANCE:
         return None
     if not is_beyond:
         forget(state)
@@ -213,7 +216,7 @@ def forget(state: AlertState) -> None:
 def remind(state: AlertState, rule: Row, now: datetime) -> str | None:
     if not rule.reminder_interval or state.acknowledged_at or state.notified_at is None:
         return None
-    if now - state.notified_at < timedelta(seconds=rule.reminder_interval):
+    if now - state.notified_at < timedelta(seconds=rule.reminder_interval) - INTERVAL_TOLERANCE:
         return None
     state.notified_at = now
     return "reminder"

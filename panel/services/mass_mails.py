@@ -125,7 +125,7 @@ def queue_batch() -> bool:
     mark = update(MassMailRecipient).where(*unqueued, MassMailRecipient.account_id.in_([row.id for row in accounts]))
     session.execute(mark.values(queued_at=now).execution_options(synchronize_session=False))
     row.queued, row.last_batch_at = row.queued + len(accounts), now
-    if len(accounts) < row.mails_per_minute:
+    if not session.scalar(select(exists().where(*unqueued))):
         row.status, row.finished_at = "sent", now
     session.flush()
     return True

@@ -106,6 +106,15 @@ def test_reminders_stop_after_acknowledgment(cast, create_rule, evaluate_at):
     assert list_kinds()[4:] == ["resolved", "firing"]
 
 
+def test_job_that_runs_a_little_early_reminds_and_fires(cast, create_rule, evaluate_at):
+    """The time between two evaluations varies by tenths of a second."""
+    instance = cast.instance()
+    create_rule(reminder_interval=60, duration=60)
+    for minute in (0, 0.995, 1.99):
+        evaluate_at(minute, 95, instance)
+    assert list_kinds() == ["firing", "reminder"]
+
+
 def test_disabled_and_foreign_rules_stay_ok(cast, create_rule, evaluate_at):
     instance = cast.instance()
     rules = [create_rule(enabled=False), create_rule("outsider")]

@@ -55,6 +55,14 @@ def test_customers_get_one_mail_each_at_the_chosen_rate(started, sent_mails, mon
     assert (started.status, started.queued, started.total) == ("sent", 5, 5)
 
 
+def test_mail_is_sent_with_its_last_batch(started, monkeypatch):
+    started.mails_per_minute = 5
+    session.commit()
+    run_batch(monkeypatch, 0)
+    session.refresh(started)
+    assert (started.status, started.queued) == ("sent", 5)
+
+
 def test_killed_worker_sends_no_mail_twice(started, sent_mails, monkeypatch):
     tasks.queue_batches()
     first, second = session.scalars(select(Mail).order_by(Mail.id)).all()
