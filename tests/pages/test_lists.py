@@ -2,6 +2,7 @@
 
 import csv
 import io
+import threading
 
 import pytest
 from sqlalchemy import select
@@ -9,7 +10,7 @@ from sqlalchemy import select
 from panel.core.db import session
 from panel.models import SavedFilter
 from panel.services import saved_filters
-from panel.web import list_csv, paging
+from panel.web import csv_export, list_csv, paging
 
 
 @pytest.fixture
@@ -62,6 +63,16 @@ def test_csv_has_all_rows_and_reads_one_page_at_a_time(browser_as, instances, ca
     assert [len(rows) for _head, rows in loaded] == [3, 3, 1]
     monkeypatch.setattr(list_csv, "MAX_CSV_PAGES", 2)
     assert len(read_csv(browser_as(caller).get(f"{path}?format=csv"))) == 6
+
+
+def test_downloads_at_the_same_time_are_limited(browser_as, instances, monkeypatch):
+    monkeypatch.setattr(csv_export, "export_slots", threading.BoundedSemaphore(1))
+    first = browser_as("owner").get("/instances?format=csv")
+    refused = browser_as("owner").get("/instances?format=csv")
+    assert (refused.status_code, refused.headers["Retry-After"]) == (429, str(csv_export.RETRY_SECONDS))
+    assert len(read_csv(first)) == 3
+    browser_as("owner").get("/instances?format=csv").close()
+    assert len(read_csv(browser_as("owner").get("/instances?format=csv"))) == 3
 
 
 def test_saved_filter_opens_the_list_and_belongs_to_one_person(browser_as, cast, instances):
