@@ -151,7 +151,7 @@ def test_pages_show_preview_and_progress(browser_as, customers, sent_mails):
     assert "new prices for ada@example.com" in page
     assert browser.post(f"{path}/start").status_code == 303
     tasks.queue_batches()
-    assert "2 of 5 mails are in the mail queue." in browser.get(path).text
+    assert "2 of 5 mails were handed to the mail queue." in browser.get(path).text
     assert "2 of 5" in browser.get("/admin/mass-mails").text
     assert browser.post(f"{path}/pause").status_code == browser.post(f"{path}/resume").status_code == 303
     browser.post(f"{path}/pause")
