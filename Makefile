@@ -84,10 +84,11 @@ static/node_modules/installed: static/package.json static/package-lock.json stat
 	@node static/vendor.mjs
 	@touch $@
 
+debian-packages:
+	@$(call apt,$(LOCAL_PACKAGES) $(TEST_PACKAGES)) || { echo "The tests start real machines: as root, apt install $(LOCAL_PACKAGES) $(TEST_PACKAGES)"; exit 1; }
+
 ifndef T
-test: local installed browser-files $(VENV)/developing  ## Run every test, on SQLite and on PostgreSQL; with T=volumes those of one resource
-	@$(call apt,$(LOCAL_PACKAGES)) || { echo "The tests start real machines: as root, apt install $(LOCAL_PACKAGES)"; exit 1; }
-	@$(call apt,$(TEST_PACKAGES)) || { echo "The tests need more: as root, apt install $(TEST_PACKAGES)"; exit 1; }
+test: debian-packages installed browser-files $(VENV)/developing  ## Run every test, on SQLite and on PostgreSQL; with T=volumes those of one resource
 	@$(MAKE) --no-print-directory -j8 --keep-going --output-sync=target \
 		guest-tests browser-tests process-tests light-tests postgres-tests node-tests debian-tests
 else
@@ -132,8 +133,7 @@ postgres-tests:
 prefetched-packages:
 	@$(PY) -m tests.support.prefetch_packages
 
-slow-proofs: local installed browser-files $(VENV)/developing prefetched-packages  ## Run the proofs that take minutes, and record the files that they passed with
-	@$(call apt,$(LOCAL_PACKAGES) $(TEST_PACKAGES)) || { echo "As root: apt install $(LOCAL_PACKAGES) $(TEST_PACKAGES)"; exit 1; }
+slow-proofs: debian-packages installed browser-files $(VENV)/developing prefetched-packages  ## Run the proofs that take minutes, and record the files that they passed with
 	pytest -m "slow_proof and debian" --run-slow-proofs
 	$(APART) pytest -m "slow_proof and not debian and ($(HEAVY))" --run-slow-proofs
 	pytest -m "$(LIGHT)" --run-slow-proofs
@@ -182,5 +182,5 @@ screenshots: installed browser-files $(VENV)/developing prefetched-packages  ## 
 bench: installed browser-files $(VENV)/developing  ## Measure, as ratios within one run
 	$(PY) -m tests.bench.run
 
-.PHONY: help run stop local installed browser-files test slow-proofs test-clean test-systemd test-containerfile light-tests guest-tests \
+.PHONY: help run stop local debian-packages installed browser-files test slow-proofs test-clean test-systemd test-containerfile light-tests guest-tests \
 	debian-tests node-tests browser-tests process-tests postgres-tests prefetched-packages check messages migration new-resource screenshots bench
