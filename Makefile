@@ -105,8 +105,7 @@ endif
 # Hypervisors of one network undo each other's firewalls, and browsers drop their requests whenever an interface comes or
 # goes, as those of guests do: so lanes with either have a network of their own, in which nothing can be fetched. Only
 # the Debian image is built from the network.
-# The lanes of guests and of PostgreSQL have the most work and get more of the processors, so that none ends long after
-# the others.
+# The lane of guests has the most work and gets more of the processors, so that it does not end long after the others.
 APART := unshare --net sh -c 'ip link set lo up && exec "$$@"' apart
 
 light-tests:
@@ -128,7 +127,7 @@ process-tests: prefetched-packages
 	$(APART) pytest -m "processes and not browser and not guest" $(LANE_OPTIONS) $(call files_with,processes)
 
 postgres-tests:
-	nice -n -3 $(PY) -m tests.support.postgres pytest -n $(LIGHT_PROCESSES) -m "$(LIGHT)" --split-by-database $(LANE_OPTIONS)
+	$(PY) -m tests.support.postgres pytest -n $(LIGHT_PROCESSES) -m "$(LIGHT)" --split-by-database $(LANE_OPTIONS)
 
 prefetched-packages:
 	@$(PY) -m tests.support.prefetch_packages
