@@ -1,8 +1,10 @@
 """Messages: text with a template and parameters, in memory, in rows and in another language."""
 
+import ast
 import copy
 import json
 from gettext import NullTranslations
+from pathlib import Path
 
 import orjson
 import pytest
@@ -14,6 +16,7 @@ from panel.core.db import session
 from panel.core.messages import Message, message, plural_message
 from panel.models import Task, TaskLog
 
+ROOT = Path(messages.__file__).parents[2]
 GREETING = "The plan {plan} has {count} disks."
 
 
@@ -55,6 +58,34 @@ def test_marshmallow_formats_error_texts_as_messages():
         "At most {max} characters.",
         {"max": 3},
     )
+
+
+def test_formatted_message_keeps_its_own_parameters():
+    error = message("The {thing} has at most {max} characters.", thing=message("name"))
+    with pytest.raises(ValidationError) as raised:
+        validate.Length(max=3, error=error)("four")
+    [error] = raised.value.messages
+    assert error == "The name has at most 3 characters."
+    assert messages.translate_with(error, PseudoTranslations()) == "[The [name] has at most 3 characters.]"
+    with pytest.raises(ValidationError) as raised:
+        validate.Length(max=3, error=plural_message("{count} of {max}", "{count}s of {max}", count=2))("four")
+    assert raised.value.messages == ["2s of 3"]
+
+
+def test_messages_of_the_code_have_their_parameters():
+    """Only texts that marshmallow formats get parameters later."""
+    wrong = []
+    for path in [path for folder in ("panel", "worker", "consoles") for path in (ROOT / folder).rglob("*.py")]:
+        tree = ast.parse(path.read_text())
+        later = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.keyword) and node.arg == "error"}
+        for node in ast.walk(tree):
+            if not (isinstance(node, ast.Call) and getattr(node.func, "id", "") == "message" and node.args):
+                continue
+            names = {keyword.arg for keyword in node.keywords}
+            template = getattr(node.args[0], "value", None)
+            if names and None not in names and isinstance(template, str) and id(node) not in later:
+                wrong += [f"{path}:{node.lineno}"] if set(messages.list_field_names(template)) != names else []
+    assert wrong == []
 
 
 def test_translation_includes_nested_messages():

@@ -33,7 +33,7 @@ class Message(str):
     ) -> "Message":
         parameters = {name: to_parameter(value) for name, value in (parameters or {}).items()}
         form = plural if plural is not None and parameters["count"] != 1 else template
-        text = str.format(form, **parameters) if parameters else template
+        text = str.format_map(form, KeptPlaceholders(parameters)) if parameters else template
         self = super().__new__(cls, text)
         self.template, self.parameters, self.plural = str(template), parameters, plural
         return self
@@ -42,10 +42,18 @@ class Message(str):
         return self.template, self.parameters, self.plural
 
     def format(self, **values: Any) -> "Message":  # type: ignore[override]  # takes no positions
-        """Return the message with these parameters. The names that its template lacks are ignored, because marshmallow
-        offers more of them to every error text."""
-        names = list_field_names(self.template)
-        return Message(self.template, {name: values[name] for name in names if name in values})
+        """Return the message with these parameters besides its own. The names that its template lacks are ignored,
+        because marshmallow offers more of them to every error text."""
+        names = list_field_names(self.template + (self.plural or ""))
+        added = {name: values[name] for name in names if name in values}
+        return Message(self.template, added | self.parameters, self.plural)
+
+
+class KeptPlaceholders(dict[str, Any]):
+    """Parameters of a message that gets the others later, by `format`: their placeholders stay."""
+
+    def __missing__(self, name: str) -> str:
+        return f"{{{name}}}"
 
 
 @lru_cache(maxsize=2048)
@@ -120,6 +128,8 @@ def from_dict(facts: dict[str, Any]) -> Message:
         name: from_dict(value) if isinstance(value, dict) else value
         for name, value in facts.get("parameters", {}).items()
     }
+    if parameters and not parameters.keys() >= set(list_field_names(facts["message"])):
+        raise KeyError(facts["message"])
     return Message(facts["message"], parameters, facts.get("plural"))
 
 

@@ -6,6 +6,7 @@ from panel.core.messages import message
 from panel.schemas.base import In, Patch, Text, describe
 from panel.schemas.constants import GRANTABLE_OPERATOR_PERMISSIONS, OPERATOR_ROLES
 
+MAX_NAME_LENGTH = 16
 NAME = describe("Name of the role, which never changes, as in `POST /api/v1/user/{account_id}/promote`.", "network")
 DESCRIPTION = describe("What the role is for.", "Looks after subnets and addresses")
 PERMISSIONS = describe(
@@ -16,8 +17,10 @@ PERMISSIONS = describe(
 )
 NAME_RULES = [
     validate.Regexp(
-        r"[a-z][a-z0-9_-]{1,15}\Z",
-        error=message("Use 2 to 16 lowercase letters, digits, - and _, starting with a letter."),
+        rf"[a-z][a-z0-9_-]{{1,{MAX_NAME_LENGTH - 1}}}\Z",
+        error=message(
+            "Use 2 to {maximum} lowercase letters, digits, - and _, starting with a letter.", maximum=MAX_NAME_LENGTH
+        ),
     ),
     validate.NoneOf((*OPERATOR_ROLES, "new"), error=message("This name is taken.")),
 ]

@@ -66,6 +66,16 @@ def test_invalid_role_is_a_field_error(api_as, field, value):
     assert "{" not in str([*answer.json["errors"].values()])
 
 
+def test_error_names_the_longest_name(api_as, browser_as, cast):
+    sentence = "Use 2 to 16 lowercase letters, digits, - and _, starting with a letter."
+    answer = api_as("admin", "POST", "/api/v1/roles", json=BODY | {"name": "a" * 17})
+    assert answer.json["errors"] == {"name": [sentence]}
+    session.get(Account, cast.admin.id).language = "de"
+    session.commit()
+    page = browser_as("admin").post("/admin/roles/new", data={"name": "a" * 17}).text
+    assert "2 bis 16 Kleinbuchstaben" in page
+
+
 def test_name_is_taken_once(api_as, role):
     answer = api_as("admin", "POST", "/api/v1/roles", json=BODY)
     assert (answer.status_code, list(answer.json["errors"])) == (422, ["name"])
