@@ -28,4 +28,6 @@ def export(query):
     apostrophe.
     """
     entries = audit.with_redacted_columns(audit.listing(kit.get_current_access(), **query))
-    return csv_export.build_csv_response("activity", audit.EXPORT_COLUMNS, audit.iter_export(entries))
+    return csv_export.build_csv_response(
+        "activity", audit.EXPORT_COLUMNS, audit.iter_export(entries), for_programs=True
+    )

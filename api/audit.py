@@ -34,5 +34,8 @@ def export(query):
     are prefixed with an apostrophe.
     """
     return csv_export.build_csv_response(
-        "audit", audit.EXPORT_COLUMNS, audit.iter_export(audit.with_full_columns(audit.listing(**query)))
+        "audit",
+        audit.EXPORT_COLUMNS,
+        audit.iter_export(audit.with_full_columns(audit.listing(**query))),
+        for_programs=True,
     )

@@ -16,7 +16,7 @@ from panel.models import Account
 from panel.pages.customer.tasks import list_recent_tasks
 from panel.pages.shared import area
 from panel.services import announcements, inbox, saved_filters, sessions, settings, usage
-from panel.web import assets, branding, instance_states, marks, relative_times, translation, word_labels
+from panel.web import assets, branding, instance_states, marks, paging, relative_times, translation, word_labels
 from panel.web.htmx import is_partial
 from panel.web.page_registry import get_customer_pages, get_operator_pages
 
@@ -51,6 +51,7 @@ def init_app(app):
         "get_brand": branding.get_request_brand,
         "list_brand_links": branding.list_links,
         "icon_url": assets.icon_url,
+        "is_csv_requested": paging.is_csv_requested,
         "ui": Macros(app.jinja_env),
         "endpoint_prefix": area.get_endpoint_prefix,
         "has_permission": area.has_permission,

@@ -4,6 +4,8 @@ from panel.core.messages import message
 
 PASSWORD_MIN_LENGTH = 12
 PASSWORD_MAX_LENGTH = 1024
+MAX_FILTER_PARAMETERS = 50
+"""Values in the address of a list that a saved filter keeps."""
 INSTANCE_STATES = ("migrating", "pending", "suspended", "running", "stopped")
 TASK_STATUSES = ("pending", "queued", "running", "completed", "failed", "cancelled")
 # fmt: off

@@ -4,8 +4,7 @@ from marshmallow import ValidationError
 
 from panel.core.messages import message
 from panel.schemas.base import In, Name, Text
-
-MAX_FILTER_PARAMETERS = 50
+from panel.schemas.constants import MAX_FILTER_PARAMETERS
 
 
 def check_parameter_count(query):

@@ -8,6 +8,7 @@ from panel.core.db import lock_row, session
 from panel.core.errors import Invalid, NotFound
 from panel.core.messages import message
 from panel.models import Account, SavedFilter
+from panel.schemas.constants import MAX_FILTER_PARAMETERS
 
 MAX_SAVED_FILTERS = 20
 """Filters of one person, on all pages together."""
@@ -51,7 +52,7 @@ def ensure_space(person: Account) -> None:
 
 def clean_query(query: str) -> str:
     """Return the query string without empty values and without the position in the list."""
-    parameters = parse_qsl(query.removeprefix("?"), max_num_fields=50)
+    parameters = parse_qsl(query.removeprefix("?"), max_num_fields=MAX_FILTER_PARAMETERS)
     return urlencode([(name, value) for name, value in parameters if name not in UNSAVED_PARAMETERS])
 
 

@@ -92,10 +92,12 @@ def test_csv_files_have_all_rows_and_escaped_formulas(browser_as, cast, ledger_e
     answer = browser_as("owner").get("/billing/usage.csv")
     assert answer.mimetype == "text/csv"
     assert answer.headers["Content-Disposition"].startswith('attachment; filename="usage-')
-    (row,) = csv.DictReader(io.StringIO(answer.text))
+    (row,) = csv.DictReader(io.StringIO(answer.text.removeprefix("\ufeff")))
     assert row["resource_name"] == '\'=HYPERLINK("http://x")'
     assert (row["hours"], row["charge"]) == ("672", "3.682192")
-    rows = list(csv.DictReader(io.StringIO(browser_as("owner").get("/billing/entries.csv").text)))
+    rows = list(
+        csv.DictReader(io.StringIO(browser_as("owner").get("/billing/entries.csv").text.removeprefix("\ufeff")))
+    )
     assert [row["amount"] for row in rows] == ["-3.680000", "10.000000"]  # amounts are not escaped as text
     assert rows[1]["balance_after"] == "10.000000"
 

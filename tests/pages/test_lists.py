@@ -7,6 +7,7 @@ import threading
 import pytest
 from sqlalchemy import select
 
+from panel.core import clock
 from panel.core.db import session
 from panel.models import SavedFilter
 from panel.services import saved_filters
@@ -39,15 +40,38 @@ def test_instances_are_sorted_by_size(browser_as, instances, caller, path):
 def read_csv(answer):
     assert answer.status_code == 200
     assert answer.mimetype == "text/csv"
-    return list(csv.DictReader(io.StringIO(answer.text)))
+    assert answer.text.startswith("\ufeff")
+    return list(csv.DictReader(io.StringIO(answer.text[1:])))
 
 
 def test_csv_of_a_list_has_its_filter_and_no_formulas(browser_as, instances):
     rows = read_csv(browser_as("owner").get("/instances?search=alpha&format=csv"))
-    assert [row["Name"].split()[0] for row in rows] == ["'=alpha"]
-    assert rows[0]["Age"].startswith("20")
+    assert [(row["Name"], row["Name: details"]) for row in rows] == [("'=alpha", instances[1].hostname)]
+    assert rows[0]["Created"].startswith("20")
     assert "Select" not in str(rows)
-    assert read_csv(browser_as("outsider").get("/instances?format=csv")) == []
+
+
+def test_csv_of_an_empty_list_has_the_names_of_its_columns(browser_as, instances):
+    for path in (
+        "/instances?search=nothing&format=csv",
+        "/volumes?format=csv",
+        "/admin/instances?search=no&format=csv",
+    ):
+        answer = browser_as("admin" if "admin" in path else "owner").get(path)
+        name, date = answer.headers["Content-Disposition"].partition("filename=")[2].strip('"').split("-", 1)
+        assert (name, date) == (path.split("?")[0].split("/")[-1], f"{clock.now():%Y-%m-%d}.csv")
+        assert read_csv(answer) == []
+        head = next(csv.reader(io.StringIO(answer.text[1:])))
+        assert "Name" in head
+        assert "" not in head
+
+
+def test_csv_separates_the_lines_of_a_cell():
+    markup = """<table><tr><th>Name</th><th>May change</th><th>Size</th></tr><tr>
+        <td><a>net</a><div class="small">Networks <span class="badge">a</span><span class="badge">b</span></div></td>
+        <td><div>Change <b>plans</b></div><div>Change images</div></td><td class="small">1 GB</td></tr></table>"""
+    _head, rows = list_csv.read_table(markup)
+    assert rows == [[("net", "Networks; a; b"), ("Change plans; Change images", ""), ("1 GB", "")]]
 
 
 @pytest.mark.parametrize(("caller", "path"), [("owner", "/instances"), ("admin", "/admin/instances")])
@@ -58,7 +82,7 @@ def test_csv_has_all_rows_and_reads_one_page_at_a_time(browser_as, instances, ca
     loaded = []
     read_table = list_csv.read_table
     monkeypatch.setattr(list_csv, "read_table", lambda markup: loaded.append(read_table(markup)) or loaded[-1])
-    names = [row["Name"].split()[0] for row in read_csv(browser_as(caller).get(f"{path}?sort_by=name&format=csv"))]
+    names = [row["Name"] for row in read_csv(browser_as(caller).get(f"{path}?sort_by=name&format=csv"))]
     assert names == ["'=alpha", "bravo", "charlie", "more-0", "more-1", "more-2", "more-3"]
     assert [len(rows) for _head, rows in loaded] == [3, 3, 1]
     monkeypatch.setattr(list_csv, "MAX_CSV_PAGES", 2)
@@ -92,6 +116,8 @@ def test_saved_filter_opens_the_list_and_belongs_to_one_person(browser_as, cast,
         {"page": "nothing.index"},
         {"page": "instances.show"},
         {"page": "sign_in.start"},
+        {"page": "overview.show"},
+        {"page": "admin_instances.index"},
         {"query": "page=2"},
         {"query": "&".join(f"a{number}=1" for number in range(51))},
         {"name": ""},
@@ -99,7 +125,25 @@ def test_saved_filter_opens_the_list_and_belongs_to_one_person(browser_as, cast,
 )
 def test_wrong_filters_are_refused(browser_as, changes):
     form = {"name": "mine", "page": "instances.index", "query": "search=alpha"} | changes
-    assert browser_as("owner").post("/saved-filters", data=form).status_code == 422
+    answer = browser_as("owner").post("/saved-filters", data=form)
+    assert answer.status_code == 422
+    assert session.scalars(select(SavedFilter)).all() == []
+
+
+@pytest.mark.parametrize("caller", ["owner", "admin"])
+def test_filters_are_saved_for_all_lists(app, browser_as, unlimited_rates, monkeypatch, caller):
+    monkeypatch.setattr(saved_filters, "MAX_SAVED_FILTERS", 100)
+    browser = browser_as(caller)
+    for rule in app.url_map.iter_rules():
+        if rule.arguments or "GET" not in rule.methods or rule.rule.startswith("/admin") is not (caller == "admin"):
+            continue
+        if rule.rule.startswith(("/api", "/static")) or rule.endpoint == "admin_mail_templates.index":
+            continue
+        answer = browser.get(f"{rule.rule}?format=csv")
+        is_list = answer.mimetype == "text/csv" and not rule.rule.endswith((".csv", "export"))
+        answer.close()
+        saved = browser.post("/saved-filters", data={"name": "a", "page": rule.endpoint, "query": "search=a"})
+        assert saved.status_code == (303 if is_list else 422), rule.endpoint
 
 
 def test_saved_filters_are_limited(cast, rolled_back_app):
