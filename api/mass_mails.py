@@ -2,7 +2,7 @@
 
 from api import kit
 from panel.schemas.base import PageQuery
-from panel.schemas.mass_mails import MassMailIn, MassMailOut
+from panel.schemas.mass_mails import MassMailIn, MassMailOut, MassMailPatch
 from panel.services import mass_mails
 
 admin = kit.Admin("mass_mail", __name__, description="Mass mails")
@@ -38,6 +38,17 @@ def show(mass_mail_id):
     return mass_mails.get(mass_mail_id)
 
 
+@admin.patch(PATH, op="update", can=WRITE_PERMISSION, body=MassMailPatch, out=MassMailOut)
+def update(body, mass_mail_id):
+    """Update a draft of a mass mail.
+
+    Only the fields you send are changed. Returns 409 `wrong_status` once it was started, 422 under `subject` or `text`
+    for an unknown placeholder.
+    """
+    kit.set_message("Mass mail updated.")
+    return mass_mails.update_mass_mail(mass_mails.get(mass_mail_id), **body)
+
+
 @admin.delete(PATH, op="delete", can=WRITE_PERMISSION)
 def delete(mass_mail_id):
     """Delete a mass mail.
@@ -52,8 +63,8 @@ def delete(mass_mail_id):
 def start(mass_mail_id):
     """Start to send a mass mail.
 
-    The recipients are those who match now: customers, without team members and operators. Returns 409 `wrong_status`
-    if it was started before.
+    The recipients are those who match now: customers, also suspended ones, without team members and operators. Returns
+    409 `wrong_status` if it was started before.
     """
     kit.set_message("Sending started.")
     return mass_mails.start(mass_mails.get(mass_mail_id))

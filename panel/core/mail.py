@@ -104,8 +104,12 @@ def compose(
     message["Message-ID"] = f"<{mail.id}@{sender.rpartition('@')[2].rstrip('>')}>"
     message["Auto-Submitted"] = "auto-generated"
     message.set_content(body.strip() + "\n")
-    paragraphs = [(part, BUTTON_PATTERN.fullmatch(part)) for part in re.split(r"\n\s*\n", body.strip())]
     layout = get_template_environment(language).get_template("layout.html")
-    page = layout.render(subject=message["Subject"], paragraphs=paragraphs, brand=brand, language=language)
+    page = layout.render(subject=message["Subject"], paragraphs=split_paragraphs(body), brand=brand, language=language)
     message.add_alternative(page, subtype="html")
     return message
+
+
+def split_paragraphs(body: str) -> list[tuple[str, re.Match[str] | None]]:
+    """Return the paragraphs of a mail, each with the match of its `label` and `url` if it is a button."""
+    return [(part, BUTTON_PATTERN.fullmatch(part)) for part in re.split(r"\n\s*\n", body.strip())]

@@ -13,9 +13,11 @@ KIND = describe("`announcement`, or `maintenance`, which is shown before it begi
 TITLE = describe("Title.", "Network maintenance")
 TEXT = describe("Text, without formatting.", "Connections are interrupted for up to 5 minutes.")
 STARTS_AT = describe("When it begins. An announcement is shown from then on.", "2030-01-02T22:00:00Z")
-ENDS_AT = describe("When it ends. It is not shown any more.", "2030-01-03T02:00:00Z")
+ENDS_AT = describe("When it ends, at most 10 years from now. It is not shown any more.", "2030-01-03T02:00:00Z")
 GROUP_ID = describe("Only customers with instances at this location. Null: all customers.", None)
-ACCOUNT_ID = describe("Only this customer and its team. Null: all customers.", None)
+ACCOUNT_ID = describe(
+    "Only this customer and its team. No operator and no member of a team. Null: all customers.", None
+)
 
 
 def build_kind_field(**options):

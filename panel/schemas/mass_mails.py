@@ -2,7 +2,7 @@
 
 from marshmallow import fields, validate
 
-from panel.schemas.base import In, Int, Name, Out, PageQuery, Text, Time, describe
+from panel.schemas.base import In, Int, Name, Out, PageQuery, Patch, Text, Time, describe
 
 EXAMPLE_ID = "0199c0a8-7d3e-7c4e-9d3c-0d2f8a5b6c7d"
 EXAMPLE_TIME = "2026-01-02T03:04:05.678Z"
@@ -23,6 +23,13 @@ class MassMailIn(In):
     text = Text(required=True, minimum=1, maximum=MAX_TEXT, lines=True, **TEXT)
     mails_per_minute = Int(1, MAX_MAILS_PER_MINUTE, load_default=60, **RATE)
     group_id = fields.UUID(allow_none=True, load_default=None, **GROUP_ID)
+
+
+class MassMailPatch(Patch):
+    subject = Name(attribute="name", maximum=MAX_SUBJECT, **SUBJECT)
+    text = Text(minimum=1, maximum=MAX_TEXT, lines=True, **TEXT)
+    mails_per_minute = Int(1, MAX_MAILS_PER_MINUTE, **RATE)
+    group_id = fields.UUID(allow_none=True, **GROUP_ID)
 
 
 class MassMailOut(Out):

@@ -19,6 +19,8 @@ MAX_BANNERS = 3
 """Announcements that a page shows at once."""
 BATCH_ACCOUNTS = 500
 """Accounts of one transaction that get an announcement in their inbox."""
+MAX_TIME_UNTIL_END = timedelta(days=10 * 365 + 3)
+"""Ten years. A later end is a mistake in typing, and customers would see the announcement forever."""
 RETENTION = timedelta(days=365)
 """How long announcements that have ended are stored."""
 
@@ -62,13 +64,26 @@ def resolve_audience(values: dict[str, Any]) -> dict[str, Any]:
         if values.get(field):
             values[field] = str(values[field])
             sentence = message("No such location.") if field == "group_id" else message("No such account.")
-            get_or_404(model, values[field], sentence, field)
+            row = get_or_404(model, values[field], sentence, field)
+            if isinstance(row, Account):
+                ensure_customer(row)
     return values
+
+
+def ensure_customer(account: Account) -> None:
+    """Raise Invalid for an operator and for a member of a team, of whom nobody would see the announcement."""
+    is_member = session.scalar(select(exists().where(Member.account_id == account.id)))
+    if account.operator_role or is_member:
+        sentence = message("This account is no customer, but an operator or a member of a team.")
+        raise Invalid(sentence, account_id=sentence)
 
 
 def ensure_valid(row: Announcement) -> None:
     if row.ends_at <= row.starts_at:
         sentence = message("The end must be after the beginning.")
+        raise Invalid(sentence, ends_at=sentence)
+    if row.ends_at > clock.now() + MAX_TIME_UNTIL_END:
+        sentence = message("The end can be at most 10 years from now.")
         raise Invalid(sentence, ends_at=sentence)
     if row.group_id and row.account_id:
         sentence = message("Choose a location or a customer, not both.")

@@ -12,7 +12,7 @@ from panel.core.errors import Conflict
 from panel.core.messages import message
 from panel.models import Account, HypervisorGroup, Instance, MassMail, MassMailRecipient, Member
 from panel.services import placeholders
-from panel.services.crud import get_or_404
+from panel.services.crud import get_or_404, update_fields
 
 MAIL_TEMPLATE = "mass_mail"
 PLACEHOLDERS = ("name", "email")
@@ -32,15 +32,29 @@ def get(mass_mail_id: str) -> MassMail:
 
 def create(*, name: str, text: str, mails_per_minute: int, group_id: Any = None) -> MassMail:
     """Create a draft. Raise Invalid for a placeholder that does not exist."""
-    for field, value in (("subject", name), ("text", text)):
-        placeholders.ensure_valid(field, value, PLACEHOLDERS)
-    if group_id:
-        group_id = str(group_id)
-        get_or_404(HypervisorGroup, group_id, message("No such location."), "group_id")
-    row = MassMail(name=name, text=text, mails_per_minute=mails_per_minute, group_id=group_id)
+    values = {"name": name, "text": text, "mails_per_minute": mails_per_minute, "group_id": group_id}
+    row = MassMail(**resolve_values(values))
     session.add(row)
     session.flush()
     return row
+
+
+def update_mass_mail(row: MassMail, **changes: Any) -> MassMail:
+    """Change the given fields of a draft."""
+    changes = resolve_values(changes)
+    ensure_status(row, "draft")
+    return update_fields(row, changes)
+
+
+def resolve_values(values: dict[str, Any]) -> dict[str, Any]:
+    """Return the values, with the location's id as text. Raise Invalid for an unknown placeholder or location."""
+    for field, name in (("subject", "name"), ("text", "text")):
+        if name in values:
+            placeholders.ensure_valid(field, values[name], PLACEHOLDERS)
+    if values.get("group_id"):
+        get_or_404(HypervisorGroup, str(values["group_id"]), message("No such location."), "group_id")
+        values = values | {"group_id": str(values["group_id"])}
+    return values
 
 
 def preview(row: MassMail) -> tuple[str, str]:
@@ -48,13 +62,17 @@ def preview(row: MassMail) -> tuple[str, str]:
     return placeholders.fill(row.name, EXAMPLE_VALUES), placeholders.fill(row.text, EXAMPLE_VALUES)
 
 
-def count_recipients(row: MassMail) -> int:
-    """Return how many would get the mail now."""
-    return session.scalars(select(func.count()).select_from(select_audience(row.group_id).subquery())).one()
+def count_recipients(group_id: str | None = None) -> tuple[int, int]:
+    """Return how many would get a mail now, and how many of them are suspended."""
+    audience = select_audience(group_id).subquery()
+    query = select(func.count(), func.count(Account.suspended_at)).join(audience, audience.c.id == Account.id)
+    customers, suspended = session.execute(query).one()
+    return customers, suspended
 
 
 def select_audience(group_id: str | None) -> Select[str]:
-    """Select the ids of customers, without team members and operators; with a location, those with instances there."""
+    """Select the ids of customers, without team members and operators; with a location, those with instances there.
+    Suspended customers are among them, because prices and maintenance concern them, too."""
     is_member = exists().where(Member.account_id == Account.id)
     query = select(Account.id).where(Account.operator_role.is_(None), ~is_member)
     if group_id:

@@ -28,7 +28,8 @@ East Asia."""
 
 def build_csv_response(name, columns, rows, *, for_programs=False):
     """Return a streamed download with one line for each of `rows`, which may be a slow or long iterable of iterables
-    of values. It begins with a byte order mark unless it is for programs. Raise `TooMany` while other downloads occupy the threads for them."""
+    of values. It begins with a byte order mark unless it is for programs. Raise `TooMany` while other downloads occupy
+    the threads for them."""
     if not export_slots.acquire(blocking=False):
         raise TooMany(message("Other downloads are running. Try again in half a minute."), seconds=RETRY_SECONDS)
     slot = ExitStack()

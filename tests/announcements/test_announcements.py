@@ -13,6 +13,7 @@ from tests.support.cast import UNKNOWN_ID
 from worker.tasks import inbox as tasks
 
 PATH = "/api/v1/announcements"
+IN_A_YEAR = f"{clock.now() + timedelta(days=365):%Y-%m-%dT%H:%M:%SZ}"
 FORM = {"kind": "maintenance", "title": "Switch", "text": "Short outage", "group_id": "", "owner": ""}
 
 
@@ -38,7 +39,7 @@ def list_recipients():
 
 
 def test_operator_creates_changes_and_deletes(api_as):
-    body = {"title": "Switch", "text": "Short outage", "ends_at": "2999-01-01T00:00:00Z"}
+    body = {"title": "Switch", "text": "Short outage", "ends_at": IN_A_YEAR}
     row = api_as("admin", "POST", PATH, json=body).json["data"]
     assert (row["kind"], row["audience"], row["status"]) == ("announcement", "all", "shown")
     path = f"/api/v1/announcement/{row['id']}"
@@ -52,15 +53,29 @@ def test_operator_creates_changes_and_deletes(api_as):
     ("field", "values"),
     [
         ("ends_at", {"ends_at": "2001-01-01T00:00:00Z"}),
+        ("ends_at", {"ends_at": "9999-01-01T00:00:00Z"}),
         ("group_id", {"group_id": UNKNOWN_ID}),
         ("account_id", {"account_id": UNKNOWN_ID}),
         ("title", {"title": ""}),
     ],
 )
 def test_invalid_announcement_is_a_field_error(api_as, field, values):
-    body = {"title": "Switch", "text": "t", "ends_at": "2999-01-01T00:00:00Z", **values}
+    body = {"title": "Switch", "text": "t", "ends_at": IN_A_YEAR, **values}
     answer = api_as("admin", "POST", PATH, json=body)
     assert (answer.status_code, list(answer.json["errors"])) == (422, [field])
+
+
+@pytest.mark.parametrize("caller", ["admin", "member"])
+def test_only_customers_are_an_audience(api_as, browser_as, cast, announce, caller):
+    account = getattr(cast, caller)
+    body = {"title": "Switch", "text": "t", "ends_at": IN_A_YEAR, "account_id": account.id}
+    assert list(api_as("admin", "POST", PATH, json=body).json["errors"]) == ["account_id"]
+    path = f"/api/v1/announcement/{announce().id}"
+    assert list(api_as("admin", "PATCH", path, json={"account_id": account.id}).json["errors"]) == ["account_id"]
+    data = FORM | {"starts_at": "2030-01-01T10:00", "ends_at": "2030-01-01T12:00", "owner": account.email}
+    answer = browser_as("admin").post("/admin/announcements/new", data=data)
+    assert answer.status_code == 422
+    assert "This account is no customer" in answer.text
 
 
 def test_audience_sees_it_in_its_time(api_as, cast, announce):
@@ -102,7 +117,7 @@ def test_inboxes_get_it_once(cast, announce, monkeypatch):
 def test_operators_form(browser_as, cast):
     browser = browser_as("admin")
     assert "No announcements yet" in browser.get("/admin/announcements").text
-    times = {"starts_at": "2990-01-01T10:00", "ends_at": "2990-01-01T12:00"}
+    times = {"starts_at": "2030-01-01T10:00", "ends_at": "2030-01-01T12:00"}
     assert browser.post("/admin/announcements/new", data=FORM | times | {"owner": "no@example.com"}).status_code == 422
     cast.admin.timezone = "Europe/Berlin"
     session.commit()
@@ -111,7 +126,7 @@ def test_operators_form(browser_as, cast):
     row = session.scalars(select(Announcement)).one()
     assert (row.starts_at.hour, row.account_id, row.name) == (9, cast.owner.id, "Switch")
     path = f"/admin/announcements/{row.id}"
-    assert 'value="2990-01-01T10:00"' in browser.get(path).text
+    assert 'value="2030-01-01T10:00"' in browser.get(path).text
     assert browser.post(path, data=data | {"title": "Router"}).status_code == 303
     assert "Router" in browser.get("/admin/announcements").text
     assert browser.post(f"{path}/delete").status_code == 303

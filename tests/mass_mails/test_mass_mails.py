@@ -1,5 +1,6 @@
 """Mass mails: who gets them, how often, and the log of mails."""
 
+import re
 from datetime import timedelta
 
 import pytest
@@ -7,7 +8,7 @@ from sqlalchemy import select
 
 from panel.core import clock
 from panel.core.db import session
-from panel.models import Mail, MailLogEntry, MassMail
+from panel.models import Account, Mail, MailLogEntry, MassMail
 from panel.services import accounts, mass_mails
 from tests.support.cast import PASSWORD, UNKNOWN_ID
 from worker.tasks import mail as mail_tasks
@@ -121,11 +122,30 @@ def test_invalid_mail_is_a_field_error(api_as, field, value):
     assert (answer.status_code, list(answer.json["errors"])) == (422, [field])
 
 
+def test_draft_is_changed_until_it_is_started(api_as, customers):
+    path = f"{PATH}/{api_as('admin', 'POST', PATH, json=BODY).json['data']['id']}"
+    row = api_as("admin", "PATCH", path, json={"subject": "Prices"}).json["data"]
+    assert (row["subject"], row["text"]) == ("Prices", BODY["text"])
+    assert list(api_as("admin", "PATCH", path, json={"text": "{x}"}).json["errors"]) == ["text"]
+    assert list(api_as("admin", "PATCH", path, json={"group_id": UNKNOWN_ID}).json["errors"]) == ["group_id"]
+    api_as("admin", "POST", f"{path}/start")
+    assert api_as("admin", "PATCH", path, json={"subject": "Late"}).json["reason"] == "wrong_status"
+
+
+def test_suspended_customers_are_counted_recipients(browser_as, cast, customers):
+    session.get(Account, cast.outsider.id).suspended_at = clock.now()
+    session.commit()
+    browser = browser_as("admin")
+    assert "Now there are 5 customers, 1 of them suspended." in browser.get("/admin/mass-mails/new").text
+    page = browser.get(browser.post("/admin/mass-mails/new", data=BODY | {"group_id": ""}).location).text
+    assert "5 customers get this mail. 1 of them is suspended. Up to 2 mails are sent per minute." in page
+
+
 def test_audience_of_a_location_has_instances_there(api_as, cast):
     cast.instance("outsider")
     body = BODY | {"group_id": cast.location.id}
     mass_mail_id = api_as("admin", "POST", PATH, json=body).json["data"]["id"]
-    assert mass_mails.count_recipients(session.get(MassMail, mass_mail_id)) == 1
+    assert mass_mails.count_recipients(session.get(MassMail, mass_mail_id).group_id) == (1, 0)
 
 
 def test_log_lists_mails_without_contents(api_as, browser_as, started, sent_mails):
@@ -149,6 +169,14 @@ def test_pages_show_preview_and_progress(browser_as, customers, sent_mails):
     page = browser.get(path).text
     assert "5 customers get this mail." in page
     assert "new prices for ada@example.com" in page
+    data = BODY | {"group_id": "", "text": "Hello {name}\n\nRead more: https://example.com/prices"}
+    assert f"{path}/edit" in page
+    assert browser.get(f"{path}/edit").status_code == 200
+    assert browser.post(f"{path}/edit", data=data | {"text": "{x}"}).status_code == 422
+    assert browser.post(f"{path}/edit", data=data).location == path
+    page = browser.get(path).text
+    assert "Hello Ada Lovelace" in page
+    assert re.search('<a class="btn btn-primary" href="https://example.com/prices"[^>]*>Read more</a>', page)
     assert browser.post(f"{path}/start").status_code == 303
     tasks.queue_batches()
     assert "2 of 5 mails were handed to the mail queue." in browser.get(path).text

@@ -3,6 +3,7 @@
 from flask import Blueprint, request, url_for
 
 from panel.auth.browser_session import require_page_permission
+from panel.core import mail
 from panel.core.db import session
 from panel.schemas.mass_mails import MassMailIn
 from panel.services import hypervisors, mass_mail_templates, mass_mails
@@ -56,12 +57,34 @@ def create():
     return form_page(form)
 
 
-def form_page(form, template_id=None):
+@bp.get("/<mass_mail_id>/edit")
+@require_page_permission(WRITE_PERMISSION)
+def edit(mass_mail_id):
+    row = mass_mails.get(mass_mail_id)
+    initial = {"subject": row.name, **{name: getattr(row, name) for name in ("text", "group_id", "mails_per_minute")}}
+    return form_page(Form(MassMailIn, initial=initial), mass_mail=row)
+
+
+@bp.post("/<mass_mail_id>/edit")
+@require_page_permission(WRITE_PERMISSION)
+def update(mass_mail_id):
+    row = mass_mails.get(mass_mail_id)
+    form = Form(MassMailIn)
+    if form.submit(lambda **changes: mass_mails.update_mass_mail(row, **changes)):
+        return redirect_to(url_for(".show", mass_mail_id=row.id))
+    return form_page(form, mass_mail=row)
+
+
+def form_page(form, template_id=None, mass_mail=None):
+    customers, suspended = mass_mails.count_recipients()
     return render(
-        "admin/mass_mails/new.html",
+        "admin/mass_mails/form.html",
         "form",
         status=form.status,
         form=form,
+        mass_mail=mass_mail,
+        customers=customers,
+        suspended=suspended,
         locations=session.execute(hypervisors.select_group_names()).all(),
         templates=session.execute(mass_mail_templates.select_names()).all(),
         template_id=template_id,
@@ -72,12 +95,16 @@ def form_page(form, template_id=None):
 @require_page_permission(READ_PERMISSION)
 def show(mass_mail_id):
     row = mass_mails.get(mass_mail_id)
+    recipients, suspended = mass_mails.count_recipients(row.group_id) if row.status == "draft" else (row.total, 0)
+    subject, text = mass_mails.preview(row)
     return render(
         "admin/mass_mails/show.html",
         "live",
         mass_mail=row,
-        preview=mass_mails.preview(row),
-        recipients=mass_mails.count_recipients(row) if row.status == "draft" else row.total,
+        subject=subject,
+        paragraphs=mail.split_paragraphs(text),
+        recipients=recipients,
+        suspended=suspended,
         statuses=STATUS_LABELS,
     )
 
