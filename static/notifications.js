@@ -2,9 +2,10 @@
 // a cookie says so. The window that holds the stream (live.js) shows them, unless a window of the panel is visible.
 "use strict";
 (() => {
-  const { url, session } = document.currentScript.dataset;
+  const { url, session, inboxUrl, inboxTitle, moreText } = document.currentScript.dataset;
   const isSupported = "Notification" in window && window.isSecureContext;
   const VISIBLE_ANSWER_MS = 300; // how long other windows have to say that they are visible
+  const MAX_SHOWN = 3; // the number of the others is said
   const CHOICE = "panel-notifications", LAST_SHOWN = "panel-last-notification", CHOICE_SECONDS = 365 * 86400;
 
   function load(name) {
@@ -35,12 +36,19 @@
     if (visibleAt >= changedAt - VISIBLE_ANSWER_MS || !document.hidden) return;
     try {
       const response = await fetch(url, { headers: { Accept: "application/json" } });
-      if (response.ok) (await response.json()).forEach(show);
+      if (response.ok) showAll(await response.json());
     } catch {} // offline: the message is in the inbox
   });
+  function showAll(messages) {
+    const lastShown = load(LAST_SHOWN) || "";
+    const fresh = messages.filter(({ id }) => id > lastShown); // ids grow with time
+    if (!fresh.length) return;
+    store(LAST_SHOWN, fresh.at(-1).id);
+    const others = fresh.length - MAX_SHOWN;
+    fresh.slice(-MAX_SHOWN).forEach(show);
+    if (others > 0) show({ id: `others-${fresh.at(-1).id}`, title: inboxTitle, text: moreText.replace("{count}", others), url: inboxUrl });
+  }
   function show({ id, title, text, url: page }) {
-    if (id <= (load(LAST_SHOWN) || "")) return; // ids grow with time
-    store(LAST_SHOWN, id);
     const notification = new Notification(title, { body: text, tag: id });
     notification.addEventListener("click", () => {
       window.open(page);

@@ -74,6 +74,10 @@ def test_hidden_window_notifies_once_after_a_click_turned_it_on(site, open_page)
     page.evaluate(TELL_VISIBLE_SCRIPT)
     assert change_inbox(page) == [message]
     assert change_inbox(page) == [message, ["Failed tasks", "Start of web-2 failed"]]
+    for number in range(8):
+        report(site, f"Stop of db-{number}")
+    burst = [["Failed tasks", f"Stop of db-{number} failed"] for number in (5, 6, 7)]
+    assert change_inbox(page)[2:] == [*burst, ["Inbox", "and 5 more"]]
     page.get_by_role("button", name="Turn off").click()
     report(site, "Stop of web-3")
-    assert len(change_inbox(page)) == 2
+    assert len(change_inbox(page)) == 6

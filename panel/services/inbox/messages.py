@@ -16,8 +16,9 @@ from panel.services.inbox.recording import note_changed_inbox
 
 MAX_COUNTED_UNREAD = 100
 """Unread messages up to which they are counted for the badge."""
-NEW_MESSAGE_AGE, MAX_NEW_MESSAGES = timedelta(minutes=10), 3
-"""Which messages, and how many of them, browsers may show as notifications."""
+NEW_MESSAGE_AGE, MAX_NEW_MESSAGES = timedelta(minutes=10), 50
+"""Which messages, and how many of them, browsers learn of. They show a few as notifications, and the number of the
+others (notifications.js)."""
 MESSAGE_RETENTION = timedelta(days=90)
 CAUSE_RETENTION = timedelta(days=400)
 """How long causes are stored. Longer than any of them lasts, so that none is reported twice."""
