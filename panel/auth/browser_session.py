@@ -16,9 +16,7 @@ from panel.core.errors import ConfirmationRequired, Forbidden, Unauthenticated
 from panel.core.messages import message
 from panel.services import access, brands, factors, sessions
 
-SUSPENDED_MESSAGE = message(
-    "Your account is suspended: you can view everything, but this needs {permission}. Contact support."
-)
+SUSPENDED_MESSAGE = message("Your account is suspended: you can view everything, but change nothing. Contact support.")
 SECOND_FACTOR_REQUIRED_MESSAGE = message(
     "Your account needs two-factor authentication first. Set it up on your security page."
 )
@@ -179,7 +177,7 @@ def permission_error(permission):
     if permission.startswith(("admin:", permissions.ANY_ADMIN)):
         if not permissions.has_operator_permission(get_current_account().operator_role, permission):
             return get_operator_permission_message(get_current_account().operator_role, permission)
-        return SUSPENDED_MESSAGE.format(permission=permission) if get_current_account().suspended_at else None
+        return SUSPENDED_MESSAGE if get_current_account().suspended_at else None
     if get_current_access().impersonator and permission in permissions.FORBIDDEN_WHILE_IMPERSONATING:
         return message("This is not possible while acting as another person.")
     if permission in permissions.ROLE_INDEPENDENT:
@@ -190,7 +188,7 @@ def permission_error(permission):
             permission=permission,
         )
     if get_current_access().suspended and not permission.endswith(".view"):
-        return SUSPENDED_MESSAGE.format(permission=permission)
+        return SUSPENDED_MESSAGE
     return None
 
 

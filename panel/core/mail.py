@@ -47,7 +47,9 @@ def get_template_environment(language: str) -> Environment:
     environment.finalize = partial(messages.translate_with, translations=translations)
     environment.policies["ext.i18n.trimmed"] = True
     environment.filters["exact"] = lambda text, zone: format_exact_time(text, zone, language)
-    environment.filters["localize_number"] = partial(formatting.localize_number, language=language)
+    environment.filters["localize_number"] = lambda text: formatting.localize_number(
+        messages.translate_with(text, translations), language
+    )
     return environment
 
 

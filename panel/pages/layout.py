@@ -273,7 +273,7 @@ class PageLayout:
     def icon(self):
         """Return the icon of the current page's entry in the navigation, or None."""
         pages = get_operator_pages() if self.is_operator_area else get_customer_pages()
-        return next((entry.icon for entry in pages.entries if self.is_current(entry.endpoint)), None)
+        return next((entry.icon for entry in pages.entries if self.is_current(entry)), None)
 
     @property
     def initials(self):
@@ -286,11 +286,11 @@ class PageLayout:
         return crc32(self.account.id.encode()) % TINTS + 1
 
     def has_current(self, entries):
-        return any(self.is_current(entry.endpoint) for entry in entries)
+        return any(self.is_current(entry) for entry in entries)
 
-    def is_current(self, endpoint):
+    def is_current(self, entry):
         """Return whether the current page belongs to this entry of the navigation."""
-        return endpoint.partition(".")[0] == request.blueprint
+        return request.blueprint in (entry.endpoint.partition(".")[0], *entry.further_blueprints)
 
 
 def limit_rows(query, maximum):

@@ -21,6 +21,19 @@ METRIC_UNITS = {
 }
 """The metrics that rules can watch, and their units. `cpu` and `memory` are other names of the first two."""
 
+METRIC_LABELS = {
+    "cpu_pct": message("CPU usage"),
+    "mem_pct": message("Memory usage"),
+    "disk_pct": message("Disk usage"),
+    "bandwidth_in": message("Incoming traffic"),
+    "bandwidth_out": message("Outgoing traffic"),
+    "disk_read_bytes": message("Disk reads"),
+    "disk_write_bytes": message("Disk writes"),
+    "disk_read_iops": message("Disk read operations"),
+    "disk_write_iops": message("Disk write operations"),
+}
+METRIC_ALIASES = {"cpu": "cpu_pct", "memory": "mem_pct"}
+
 OPERATORS = ("gt", "lt", "gte", "lte", "eq")
 MAX_SECONDS = 7 * 86400
 """Maximum of `duration` and `reminder_interval`."""
@@ -30,6 +43,8 @@ MAX_RULE_CHANNELS = 20
 
 RESOURCE_TYPE_MESSAGE = message("Alert rules can only watch instances so far: {choices}.", choices="instance")
 METRIC_MESSAGE = message("Unknown metric. Choose one of: {choices}.", choices=", ".join(METRIC_UNITS))
+
+THRESHOLD_MESSAGE = message("This number is too large or too small.")
 
 NAME = describe("Name of the rule.", "CPU too high")
 RESOURCE_TYPE = describe("Type of the resources to watch. Other types are refused until they exist.", "instance")
@@ -67,7 +82,7 @@ def make_fields(required):
             required=required, validate=validate.OneOf(tuple(METRIC_UNITS), error=METRIC_MESSAGE), **METRIC
         ),
         "operator": fields.String(required=required, validate=validate.OneOf(OPERATORS), **OPERATOR),
-        "threshold": Number(-MAX_THRESHOLD, MAX_THRESHOLD, required=required, **THRESHOLD),
+        "threshold": Number(-MAX_THRESHOLD, MAX_THRESHOLD, error=THRESHOLD_MESSAGE, required=required, **THRESHOLD),
         "duration": Int(0, MAX_SECONDS, **default(0), **DURATION),
         "reminder_interval": Int(0, MAX_SECONDS, **default(0), **REMINDER),
         "channel_ids": fields.List(

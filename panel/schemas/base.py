@@ -87,8 +87,8 @@ class Int(fields.Integer):
 class Number(fields.Float):
     """A JSON number in a range."""
 
-    def __init__(self, minimum=0, maximum=10**9, **options):
-        super().__init__(validate=validate.Range(minimum, maximum), **options)
+    def __init__(self, minimum=0, maximum=10**9, *, error=None, **options):
+        super().__init__(validate=validate.Range(minimum, maximum, error=error), **options)
 
     def _deserialize(self, value, attr, data, **kwargs):
         if isinstance(value, bool | str):
@@ -154,7 +154,7 @@ class Patch(In):
         if isinstance(error.messages, dict):
             for field in error.messages.keys() - self.fields.keys() - {"_schema"}:
                 error.messages[field] = [
-                    message("Cannot be changed. Writable: {fields}.", fields=", ".join(self.fields))
+                    message("Unknown or read-only field. Writable: {fields}.", fields=", ".join(self.fields))
                 ]
 
 

@@ -13,7 +13,8 @@ from panel.schemas.tasks import OperatorTaskOut, TaskOut
 from panel.schemas.topology import TopologyOut
 
 EXAMPLE_ID = "0199c0a8-7d3e-7c4e-9d3c-0d2f8a5b6c7d"
-TIME_ZONES = frozenset(zoneinfo.available_timezones())
+TIME_ZONES = frozenset(zoneinfo.available_timezones() - {"Factory", "localtime"})
+"""Without the names that stand for the zone of a machine, and for none."""
 
 
 def validate_time_zone(name):

@@ -5,8 +5,10 @@ from typing import Any
 import orjson
 
 from panel.core import clock
+from panel.core.formatting import format_transfer
+from panel.core.messages import Message, message
 from panel.models import AlertEvent, AlertRule
-from panel.schemas.alert_rules import METRIC_UNITS
+from panel.schemas.alert_rules import METRIC_ALIASES, METRIC_LABELS, METRIC_UNITS
 from panel.services import brands
 from panel.services.webhooks import signing
 
@@ -17,15 +19,30 @@ TEST_TEXT = "Test message: this notification channel works."
 SLACK_ESCAPES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
 
 
-def describe_condition(rule: AlertRule) -> str:
-    return f"{rule.metric} {SIGNS[rule.operator]} {rule.threshold:g} {METRIC_UNITS[rule.metric]}"
+def describe_condition(rule: AlertRule) -> Message:
+    """Return the condition with the label of the metric, which the recipient's language has."""
+    comparison = f"{SIGNS[rule.operator]} {format_value(rule.metric, rule.threshold)}"
+    return message("{metric} {comparison}", metric=get_metric_label(rule.metric), comparison=comparison)
+
+
+def get_metric_label(metric: str) -> Message:
+    return METRIC_LABELS[METRIC_ALIASES.get(metric, metric)]
+
+
+def format_value(metric: str, value: float) -> str:
+    """Return a value of the metric with its unit, as an English number with up to four digits that count."""
+    unit = METRIC_UNITS[metric]
+    if unit == "B/s":
+        return f"{format_transfer(value)}/s"
+    rounded = float(f"{value:.4g}")
+    return f"{rounded:,.12g} {unit}"
 
 
 def build_text(event: AlertEvent | None, rule: AlertRule | None) -> str:
     """Return the message as plain text. Without an event it is a test."""
     if event is None or rule is None:
         return TEST_TEXT
-    value = "" if event.value is None else f", now {event.value:.4g} {METRIC_UNITS[rule.metric]}"
+    value = "" if event.value is None else f", now {format_value(rule.metric, event.value)}"
     url = brands.get_of_account(rule.account_id).url + build_path(rule)
     headline = f"{HEADLINES[event.kind]}: {rule.name}"
     return f"{headline}\n{event.resource_name}: {describe_condition(rule)}{value}\n{url}"
@@ -43,7 +60,7 @@ def build_mail_facts(event: AlertEvent | None, rule: AlertRule | None) -> dict[s
         "name": rule.name,
         "resource": event.resource_name,
         "condition": describe_condition(rule),
-        "value": "" if event.value is None else f"{event.value:.4g} {METRIC_UNITS[rule.metric]}",
+        "value": "" if event.value is None else format_value(rule.metric, event.value),
         "link": build_path(rule),
     }
 

@@ -12,6 +12,7 @@ from sqlalchemy import delete, select
 
 from panel.core import clock
 from panel.core.db import session
+from panel.core.messages import message
 from panel.models import Account, KnownDevice
 from panel.services.tokens import hash_secret
 
@@ -41,9 +42,9 @@ SYSTEM_PATTERNS = (
 
 def describe_user_agent(user_agent: str) -> str:
     """Return a readable name such as `Firefox on Linux`."""
-    name = next((label for mark, label in BROWSER_PATTERNS if mark in user_agent), "Another program")
+    name = next((label for mark, label in BROWSER_PATTERNS if mark in user_agent), message("Another program"))
     system = next((label for mark, label in SYSTEM_PATTERNS if mark in user_agent), None)
-    return f"{name} on {system}" if system else name
+    return message("{browser} on {system}", browser=name, system=system) if system else name
 
 
 def find(email: str, secret: str | None) -> KnownDevice | None:

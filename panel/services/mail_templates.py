@@ -39,7 +39,7 @@ EXAMPLE_SOURCE = {
 EXAMPLE_ALERT = {
     "name": "Busy web servers",
     "resource": "web-1",
-    "condition": "cpu > 90 %",
+    "condition": "CPU usage > 90 %",
     "value": "97.5 %",
     "link": EXAMPLE_PATH,
 }

@@ -36,6 +36,8 @@ class NavigationEntry:
     """Whether the page needs billing to be on, or an unbilled account (BIL-10)."""
     shortcut: str = ""
     """The letter that opens the page after `g`."""
+    further_blueprints: tuple[str, ...] = ()
+    """Blueprints of pages that are linked from this one, and have no entry of their own."""
     select_attention: Callable | None = None
     """Returns the query of the rows that need attention, for the viewer's access. The navigation shows their number."""
 

@@ -12,14 +12,15 @@ from panel.services import accounts, alert_messages, notification_channels
 from panel.services.webhooks import signing
 from tests.support.webhook_receiver import WEBHOOK_SECRET
 from worker.tasks import alert_rules as tasks
+from worker.tasks import mail as mail_tasks
 
 
 @pytest.fixture
 def fire(cast, create_rule, evaluate_at):
     """Return a function that makes a rule with this channel fire."""
 
-    def fire(channel):
-        create_rule(channel_ids=[channel.id])
+    def fire(channel, **rule):
+        create_rule(channel_ids=[channel.id], **rule)
         evaluate_at(0, 95, cast.instance(display_name="web-1"))
 
     return fire
@@ -39,7 +40,7 @@ def test_chat_gets_alert_once(fire, create_channel, receiver, type, key):
     [post] = receiver.posts
     assert (post.method, post.path) == ("POST", "/services/x")
     text = json.loads(post.body)[key]
-    assert text.startswith("Alert: CPU\nweb-1: cpu_pct")
+    assert text.replace("&gt;", ">").startswith("Alert: CPU\nweb-1: CPU usage > 90 %")
     assert "90 %, now 95 %" in text
     assert (channel.failure_count, channel.last_error) == (0, None)
     assert channel.last_sent_at is not None
@@ -63,6 +64,27 @@ def test_mail_goes_to_the_owner(cast, fire, create_channel):
     [mail] = session.scalars(select(Mail)).all()
     assert (mail.recipient, mail.template, mail.facts["name"]) == (cast.owner.email, "alert", "CPU")
     assert channel.last_sent_at is not None
+
+
+def test_mail_names_metric_and_value_in_the_language_of_its_recipient(fire, create_channel):
+    fire(create_channel(), metric="cpu", threshold=11.15)
+    send()
+    row = session.scalars(select(Mail)).one()
+    text = mail_tasks.compose(row, row.facts, "de").get_body(("plain",)).get_content()
+    assert "CPU-Auslastung > 11,15 %" in text
+
+
+@pytest.mark.parametrize(
+    ("metric", "value", "text"),
+    [
+        ("disk_read_bytes", 5e6, "5 MB/s"),
+        ("cpu", 11.15, "11.15 %"),
+        ("disk_write_iops", 12345, "12,340 IOPS"),
+        ("bandwidth_in", 0.5, "0.5 Mbit/s"),
+    ],
+)
+def test_values_have_units_and_few_digits(metric, value, text):
+    assert alert_messages.format_value(metric, value) == text
 
 
 def test_failure_is_shown_and_retried(fire, create_channel, receiver, monkeypatch):

@@ -3,7 +3,7 @@
 from sqlalchemy import select
 
 from panel.core.db import session
-from panel.models import AlertRule, NotificationChannel
+from panel.models import Account, AlertRule, NotificationChannel
 from panel.services import accounts
 from tests.alert_rules.values import RULE
 
@@ -16,7 +16,7 @@ def test_rule_form_creates_changes_and_deletes(browser_as, cast, create_channel)
     assert browser.post("/alert-rules/new", data=data).status_code == 303
     rule = session.scalars(select(AlertRule)).one()
     assert (rule.account_id, rule.duration, rule.channels) == (cast.owner.id, 300, [channel])
-    assert "CPU usage is above 90 %" in browser.get("/alert-rules").text
+    assert "CPU usage: above 90 %" in browser.get("/alert-rules").text
     address = f"/alert-rules/{rule.id}"
     assert "Nothing happened yet" in browser.get(address).text
     assert 'value="90"' in browser.get(f"{address}/edit").text
@@ -27,6 +27,19 @@ def test_rule_form_creates_changes_and_deletes(browser_as, cast, create_channel)
     assert not rule.enabled
     assert browser.post(f"{address}/delete").status_code == 303
     assert session.scalars(select(AlertRule)).all() == []
+
+
+def test_conditions_fit_plural_metrics(browser_as, create_rule, cast):
+    create_rule(metric="disk_read_bytes", operator="gte", threshold=5e6)
+    assert "Disk reads: at least 5 MB/s" in browser_as("owner").get("/alert-rules").text
+    session.get(Account, cast.owner.id).language = "de"
+    session.commit()
+    assert "mindestens 5 MB/s" in browser_as("owner").get("/alert-rules").text
+
+
+def test_rule_form_names_a_threshold_out_of_range(browser_as):
+    answer = browser_as("owner").post("/alert-rules/new", data={**RULE, "threshold": "2" + 15 * "0"})
+    assert "This number is too large or too small." in answer.text
 
 
 def test_rule_form_shows_error_at_its_field(browser_as):

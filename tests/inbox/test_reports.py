@@ -7,6 +7,8 @@ from sqlalchemy import select
 
 from panel.core import clock, jobs
 from panel.core.db import session
+from panel.core.languages import load_translations
+from panel.core.messages import translate_with
 from panel.models import BackupPolicy, Certificate, Interface, UsageMonth
 from panel.services import access, backup_policies, credits, inbox, invitations, security_notifications, settings, usage
 from panel.services.inbox import checks
@@ -113,6 +115,7 @@ def test_security_changes_are_reported_with_one_mail(cast, read_inbox, sent_mail
     session.commit()
     [text] = read_inbox(kind="security")
     assert text == "Somebody signed in with a browser that is new to your account. From 192.0.2.7, Firefox on Linux."
+    assert "Firefox unter Linux" in translate_with(text, load_translations("de"))
     assert len(sent_mails("owner@example.com")) == 1
     assert read_inbox("viewer") == []
 

@@ -42,6 +42,7 @@ NAVIGATION = NavigationEntry(
     permission="admin:accounts:read",
     position=30,
     shortcut="c",
+    further_blueprints=("admin_operator_roles",),
 )
 SEARCH_RESULTS = (
     SearchResults(

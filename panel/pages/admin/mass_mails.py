@@ -17,7 +17,13 @@ from panel.web.translation import lazy_gettext
 bp = Blueprint("admin_mass_mails", __name__, url_prefix="/admin/mass-mails")
 READ_PERMISSION, WRITE_PERMISSION = "admin:settings:read", "admin:settings:write"
 NAVIGATION = NavigationEntry(
-    "customers", "Mass mails", "admin_mass_mails.index", icon="send", permission=READ_PERMISSION, position=95
+    "customers",
+    "Mass mails",
+    "admin_mass_mails.index",
+    icon="send",
+    permission=READ_PERMISSION,
+    position=95,
+    further_blueprints=("admin_mass_mail_templates",),
 )
 PALETTE_ACTIONS = (
     PaletteAction("Write mass mail", "admin_mass_mails.new", icon="plus", permission=WRITE_PERMISSION, position=310),

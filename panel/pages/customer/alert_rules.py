@@ -6,13 +6,12 @@ from panel.auth.browser_session import get_current_access, require_page_permissi
 from panel.core.db import session
 from panel.models import AlertRule
 from panel.pages.shared.alert_rules import (
-    METRIC_ALIASES,
-    METRIC_LABELS,
     OPERATOR_LABELS,
     describe_condition,
+    format_metric_value,
     label_metric,
 )
-from panel.schemas.alert_rules import METRIC_UNITS, AlertRuleIn, AlertRulePatch
+from panel.schemas.alert_rules import METRIC_ALIASES, METRIC_LABELS, AlertRuleIn, AlertRulePatch
 from panel.services import alert_rules, notification_channels
 from panel.web.forms import Form
 from panel.web.htmx import build_action_response, flash_message, redirect_to, render
@@ -132,7 +131,7 @@ def show(alert_rule_id):
         "alert_rule": alert_rule,
         "is_suspended": get_current_access().suspended,
         "condition": describe_condition(alert_rule),
-        "unit": METRIC_UNITS[alert_rule.metric],
+        "format_metric_value": format_metric_value,
         "resource_name": alert_rules.map_resource_names([alert_rule]).get(alert_rule.resource_id),
         "states": session.execute(alert_rules.select_states(alert_rule).limit(50)).all(),
         "page": Page(alert_rules.select_history(alert_rule)),

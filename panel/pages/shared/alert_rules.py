@@ -1,36 +1,28 @@
 """The conditions of alert rules in words, for customers and operators."""
 
 from panel.core.formatting import localize_number
-from panel.schemas.alert_rules import METRIC_UNITS
-from panel.web.translation import get_request_language, lazy_gettext
+from panel.schemas.alert_rules import METRIC_LABELS, METRIC_UNITS
+from panel.services import alert_messages
+from panel.web.translation import get_request_language, lazy_gettext, translate
 from panel.web.translation import gettext as _
 
-METRIC_LABELS = {
-    "cpu_pct": lazy_gettext("CPU usage"),
-    "mem_pct": lazy_gettext("Memory usage"),
-    "disk_pct": lazy_gettext("Disk usage"),
-    "bandwidth_in": lazy_gettext("Incoming traffic"),
-    "bandwidth_out": lazy_gettext("Outgoing traffic"),
-    "disk_read_bytes": lazy_gettext("Disk reads"),
-    "disk_write_bytes": lazy_gettext("Disk writes"),
-    "disk_read_iops": lazy_gettext("Disk read operations"),
-    "disk_write_iops": lazy_gettext("Disk write operations"),
-}
-METRIC_ALIASES = {"cpu": "cpu_pct", "memory": "mem_pct"}
 OPERATOR_LABELS = {
-    "gt": lazy_gettext("is above"),
-    "gte": lazy_gettext("is at least"),
-    "lt": lazy_gettext("is below"),
-    "lte": lazy_gettext("is at most"),
-    "eq": lazy_gettext("is exactly"),
+    "gt": lazy_gettext("above"),
+    "gte": lazy_gettext("at least"),
+    "lt": lazy_gettext("below"),
+    "lte": lazy_gettext("at most"),
+    "eq": lazy_gettext("exactly"),
 }
 
 
 def describe_condition(rule):
-    """Return the rule's condition as a sentence without a subject: "CPU usage is above 90 %"."""
-    label = METRIC_LABELS[METRIC_ALIASES.get(rule.metric, rule.metric)]
-    threshold = localize_number(f"{rule.threshold:g}", get_request_language())
-    return f"{label} {OPERATOR_LABELS[rule.operator]} {threshold} {METRIC_UNITS[rule.metric]}"
+    """Return the rule's condition in words, also for a plural metric: "Disk reads: at least 5 MB/s"."""
+    label = translate(alert_messages.get_metric_label(rule.metric))
+    return f"{label}: {OPERATOR_LABELS[rule.operator]} {format_metric_value(rule.metric, rule.threshold)}"
+
+
+def format_metric_value(metric, value):
+    return localize_number(alert_messages.format_value(metric, value), get_request_language())
 
 
 def label_metric(name):
