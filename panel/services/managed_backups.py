@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from decimal import Decimal
 
-from sqlalchemy import ColumnElement, and_, exists, func, or_, select, update
+from sqlalchemy import ColumnElement, and_, delete, exists, func, or_, select, update
 from sqlalchemy.exc import IntegrityError
 
 from panel.core import clock
@@ -112,6 +112,12 @@ def update_metering() -> int:
         changed.metered_at = now
     session.flush()
     return len(found)
+
+
+def delete_unused() -> None:
+    """Delete the rows of repositories that are gone, when their metering has ended."""
+    has_repository = exists().where(BackupRepository.id == ManagedBackupUsage.repository_id)
+    session.execute(delete(ManagedBackupUsage).where(ManagedBackupUsage.metered_bytes.is_(None), ~has_repository))
 
 
 def build_billed_condition() -> ColumnElement[bool]:

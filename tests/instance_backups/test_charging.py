@@ -213,3 +213,4 @@ def test_removed_location_or_repository_ends_the_charge(charged, run_job, move_c
     move_clock(9)
     usage_tasks.meter_and_post()
     assert max(list_hours()) == 4
+    assert session.query(ManagedBackupUsage).all() == []

@@ -8,6 +8,7 @@ import pytest
 from panel.core import clock
 from panel.core.db import session
 from panel.models import BackupRepository, HypervisorGroup, Instance, InstanceBackup, Task
+from panel.pages.shared.backups import describe_deletion
 from panel.services import backup_destinations, backup_policies
 from tests.support.cast import UNKNOWN_ID
 from tests.support.html_pages import PARTIAL_HEADERS, find_attention_items
@@ -158,6 +159,21 @@ def test_bulk_delete_is_confirmed_and_shows_each_result(browser, back_up, find_b
     assert "The backup is protected. Remove the protection first." in done
     assert "No such backup." in done
     assert [find_backup(backup) is None for backup in backups] == [True, False, True]
+
+
+def test_unknown_outcomes_of_deletions_are_no_refusals(rolled_back_app):
+    def describe(*reasons):
+        return describe_deletion([{"success": reason is None, "reason": reason} for reason in reasons])
+
+    assert describe(None) == "Deletion requested for 1 backup."
+    sentence = describe(None, None, "delete_dispatch_unconfirmed", "backup_not_deletable")
+    assert sentence == "Deletion requested for 2 backups. 1 refused. Outcome unknown for 1."
+
+
+def test_backup_without_new_data_says_so(browser, add_row):
+    row = add_row("same", size=0)
+    for path in (LIST_PATH, f"{LIST_PATH}/{row.id}"):
+        assert "All data was stored already." in browser.get(path).text
 
 
 def test_bulk_protection(browser, add_row):

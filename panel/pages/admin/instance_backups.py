@@ -12,6 +12,7 @@ from panel.core.errors import Invalid, NotFound, Problem
 from panel.models import InstanceBackup
 from panel.pages.admin import labels
 from panel.pages.shared import followed_tasks
+from panel.pages.shared.backups import describe_deletion
 from panel.schemas.instance_backups import AdminInstanceBackupQuery, BackupIdsIn
 from panel.services import (
     backup_coverage,
@@ -222,12 +223,12 @@ def bulk():
     names = {backup.id: f"{backup.resource_name}: {backup.name}" for backup in backups.values()}
     if action != "delete":
         results = [set_protected(backup, action == "protect") for backup in backups.values()]
-        return render_results(action, results, count_results(results), names, since)
+        return render_results(action, results, names, since)
     if not is_confirmed(ids, request.form):
         context = {"backups": backups.values(), "count": len(set(ids)), "typed": request.form.get("typed")}
         return render("admin/instance_backups/bulk_delete.html", "panel", **context)
     answer = backup_deletion.delete_all(ids, backups, actor=get_current_actor(), is_missing_refused=True)[0]
-    return render_results(action, answer["results"], answer, names, since)
+    return render_results(action, answer["results"], names, since)
 
 
 def parse_bulk_request():
@@ -260,13 +261,13 @@ BULK_LABELS = {
 }
 
 
-def render_results(action, results, counts, names, since):
-    count = counts["queued"]
+def render_results(action, results, names, since):
     if action == "delete":
-        done = ngettext("Deletion requested for %(num)s backup.", "Deletion requested for %(num)s backups.", count)
+        summary = describe_deletion(results)
     else:
-        done = ngettext("Done for %(num)s backup.", "Done for %(num)s backups.", count)
-    summary = f"{done} {followed_tasks.describe_refused(counts['refused'])}".rstrip()
+        counts = count_results(results)
+        done = ngettext("Done for %(num)s backup.", "Done for %(num)s backups.", counts["queued"])
+        summary = f"{done} {followed_tasks.describe_refused(counts['refused'])}".rstrip()
     context = {
         "missing_message": _("These backups no longer exist."),
         "label": BULK_LABELS[action],

@@ -19,7 +19,7 @@ from panel.models import InstanceBackup
 from panel.pages.shared import followed_tasks
 from panel.pages.shared.area import get_instance, tab_url
 from panel.pages.shared.backup_timeline import build_timeline
-from panel.pages.shared.backups import build_rows_context
+from panel.pages.shared.backups import build_rows_context, describe_deletion
 from panel.pages.shared.instances.media import find_error_message
 from panel.schemas.base import In, Name, Text
 from panel.schemas.instance_backups import BACKUP_TYPES, BackupIdsIn, BackupRestoreIn
@@ -31,7 +31,6 @@ from panel.web.htmx import build_action_response, flash_message, redirect_to, re
 from panel.web.page_registry import NavigationEntry, SearchResults
 from panel.web.paging import Page
 from panel.web.translation import gettext as _
-from panel.web.translation import ngettext
 from panel.workflows import backup_deletion, backup_restore
 
 bp = Blueprint("backups", __name__, url_prefix="/backups")
@@ -125,14 +124,10 @@ def delete_selected():
     backups = {backup.id: backup for backup in session.scalars(query)}
     names = {backup.id: backup.name for backup in backups.values()}
     answer = backup_deletion.delete_all(ids, backups, actor=get_current_actor(), is_missing_refused=False)[0]
-    started = ngettext(
-        "Deletion requested for %(num)s backup.", "Deletion requested for %(num)s backups.", answer["queued"]
-    )
-    summary = f"{started} {followed_tasks.describe_refused(answer['refused'])}".rstrip()
     context = {
         "missing_message": _("These backups no longer exist."),
         "label": _("Delete backups"),
-        "summary": summary,
+        "summary": describe_deletion(answer["results"]),
         "result_names": names,
         "results": answer["results"],
     }

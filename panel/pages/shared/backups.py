@@ -1,7 +1,9 @@
 """What the pages of backups have in common in both areas."""
 
+from panel.pages.shared import followed_tasks
 from panel.services import backup_policies, backup_restore_tests, instance_backups
 from panel.web.translation import gettext as _
+from panel.web.translation import ngettext
 
 
 def build_rows_context(backups):
@@ -48,3 +50,15 @@ def find_backup_errors(backup):
         "delete": deleted or creating or protected,
         "retry": deleted or without_instance,
     }
+
+
+def describe_deletion(results):
+    """Return how many deletions were requested, how many were refused, and of how many the outcome is not known."""
+    requested = sum(row["success"] for row in results)
+    unconfirmed = sum(row.get("reason") == "delete_dispatch_unconfirmed" for row in results)
+    sentences = (
+        ngettext("Deletion requested for %(num)s backup.", "Deletion requested for %(num)s backups.", requested),
+        followed_tasks.describe_refused(len(results) - requested - unconfirmed),
+        followed_tasks.describe_unconfirmed(unconfirmed),
+    )
+    return " ".join(sentence for sentence in sentences if sentence)

@@ -60,6 +60,10 @@ def describe_refused(count):
     return _("%(count)s refused.", count=count) if count else ""
 
 
+def describe_unconfirmed(count):
+    return _("Outcome unknown for %(count)s.", count=count) if count else ""
+
+
 def encode_ids(ids):
     return ".".join(UUID(id_).hex for id_ in ids)
 
