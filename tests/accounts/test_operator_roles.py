@@ -66,7 +66,7 @@ def test_invalid_role_is_a_field_error(api_as, field, value):
     assert "{" not in str([*answer.json["errors"].values()])
 
 
-def test_error_names_the_longest_name(api_as, browser_as, cast):
+def test_error_names_the_maximum_length(api_as, browser_as, cast):
     sentence = "Use 2 to 16 lowercase letters, digits, - and _, starting with a letter."
     answer = api_as("admin", "POST", "/api/v1/roles", json=BODY | {"name": "a" * 17})
     assert answer.json["errors"] == {"name": [sentence]}
