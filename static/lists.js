@@ -60,3 +60,8 @@ document.addEventListener("click", ({ target }) => {
   find("#bulk-results").replaceChildren();
   (find("[name=ids]:checked") || find("[data-select-all]") || find("#main")).focus();
 });
+
+// The actions of a row's menu are loaded when it opens. Then it is placed again, because its height has changed.
+document.addEventListener("htmx:after:swap", ({ detail }) => {
+  if (detail.ctx.target?.matches?.(".loaded-items")) dispatchEvent(new Event("resize"));
+});

@@ -10,7 +10,7 @@ from panel.core.errors import Conflict, Invalid
 from panel.models import Hypervisor, Instance, Plan
 from panel.pages.admin import labels
 from panel.pages.shared.instances import register
-from panel.pages.shared.instances.row_actions import find_search_actions, list_row_actions
+from panel.pages.shared.instances.row_actions import find_search_actions
 from panel.schemas.base import Text
 from panel.schemas.constants import INSTANCE_STATES
 from panel.schemas.instances import AdminInstanceOut, InstanceIn
@@ -77,7 +77,6 @@ def index():
     query, search_error = search_or_empty(**filters)
     page = Page(query, orders=ORDERS, all_rows=instances.listing(), is_searched=bool(filters["search"]))
     common = {"sparks": metrics.get_sparklines(page.rows), "spark": charts.build_sparkline}
-    common["row_actions"] = list_row_actions
     common |= {"search_error": search_error, "actions": OPERATOR_BULK_BUTTONS}
     context = common | {
         "filtered": any(filters.values()),

@@ -6,7 +6,6 @@ from panel.auth.browser_session import get_current_access, has_permission, requi
 from panel.core.db import session
 from panel.models import Instance
 from panel.pages.customer.instances import bp
-from panel.pages.shared.instances.row_actions import list_row_actions
 from panel.schemas.constants import INSTANCE_STATES
 from panel.services import instances, metrics, projects
 from panel.services.instances.action_catalog import CUSTOMER_BULK_BUTTONS
@@ -43,4 +42,4 @@ def index():
     context |= {"project": project, "projects": project_rows}
     context |= {"search_error": search_error, "actions": CUSTOMER_BULK_BUTTONS}
     context |= {"sparks": metrics.get_sparklines(page.rows), "spark": charts.build_sparkline}
-    return render("customer/instances/index.html", "rows", row_actions=list_row_actions, **context)
+    return render("customer/instances/index.html", "rows", **context)

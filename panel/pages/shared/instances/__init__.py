@@ -12,6 +12,7 @@ from panel.pages.shared.instances import (  # noqa: F401  (they write the rows t
     metrics,
     plans,
     reinstall,
+    row_actions,
     settings,
     show,
     snapshots,

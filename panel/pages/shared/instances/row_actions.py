@@ -6,10 +6,18 @@ from flask import url_for
 
 from panel.core.db import session
 from panel.models import Instance
-from panel.pages.shared.area import get_endpoint_prefix, is_operator_area, permission_error, scope_account
+from panel.pages.shared.area import (
+    get_endpoint_prefix,
+    get_instance,
+    is_operator_area,
+    permission_error,
+    route,
+    scope_account,
+)
 from panel.pages.shared.console_views import list_console_errors
 from panel.pages.shared.instances.power_buttons import iter_power_buttons, power_url
 from panel.services import instances
+from panel.web.htmx import render
 from panel.web.translation import gettext as _
 from panel.web.translation import translate
 
@@ -61,6 +69,13 @@ def list_search_actions(instance):
 def list_row_actions(instance):
     """Return what the menu of a row offers, each with the reason why it is not possible now."""
     return [*iter_console_actions(instance), *iter_power_actions(instance)]
+
+
+@route("GET", "/<instance_id>/row-actions", can="instances.view")
+def row_actions(instance_id):
+    """Render the actions of a row's menu, which loads them when it opens: they take longer to render than all else of
+    the row."""
+    return render("shared/instance_row_actions.html", actions=list_row_actions(get_instance(instance_id)))
 
 
 def find_search_actions(ids):
