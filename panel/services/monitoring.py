@@ -16,7 +16,7 @@ from panel.services.metrics import read
 
 def listing(access: Access) -> Select[Instance]:
     """Select the instances that the person may see."""
-    query = instances.listing(access)
+    query = instances.select_list_rows(access)
     return query if access.has_permission("instances.view") else query.where(false())
 
 

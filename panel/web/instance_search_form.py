@@ -9,6 +9,6 @@ from panel.services import instances
 def search_or_empty(account=None, **filters):
     """Return (select, error). For an invalid search the select is empty and the error is a message, else None."""
     try:
-        return instances.listing(account, **filters), None
+        return instances.select_list_rows(account, **filters), None
     except Invalid as error:
-        return instances.listing(account).where(false()), error.message
+        return instances.select_list_rows(account).where(false()), error.message

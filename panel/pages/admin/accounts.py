@@ -107,7 +107,7 @@ def get_changeable(account_id):
 @require_page_permission(READ_PERMISSION)
 def show(account_id):
     account = accounts.get(account_id)
-    return render("admin/accounts/show.html", "rows", account=account, page=Page(instances.listing(account)))
+    return render("admin/accounts/show.html", "rows", account=account, page=Page(instances.select_list_rows(account)))
 
 
 @bp.get("/<account_id>/team")

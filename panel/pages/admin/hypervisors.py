@@ -170,7 +170,7 @@ def show_metrics_data(hypervisor_id):
 @require_page_permission(READ_PERMISSION)
 def machines(hypervisor_id):
     hypervisor = hypervisors.get(hypervisor_id)
-    page = Page(instances.listing(hypervisor_id=hypervisor.id))
+    page = Page(instances.select_list_rows(hypervisor_id=hypervisor.id))
     return render(
         "admin/hypervisors/instances.html",
         "rows",

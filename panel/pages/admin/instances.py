@@ -75,7 +75,7 @@ def index():
     filters = {"search": request.args.get("search", "")[:255], "hypervisor_id": request.args.get("node")}
     filters["state"] = state if state in INSTANCE_STATES else None
     query, search_error = search_or_empty(**filters)
-    page = Page(query, orders=ORDERS, all_rows=instances.listing(), is_searched=bool(filters["search"]))
+    page = Page(query, orders=ORDERS, all_rows=instances.select_list_rows(), is_searched=bool(filters["search"]))
     common = {"sparks": metrics.get_sparklines(page.rows), "spark": charts.build_sparkline}
     common |= {"search_error": search_error, "actions": OPERATOR_BULK_BUTTONS}
     context = common | {

@@ -55,7 +55,7 @@ def create():
 def show(project_id):
     project = projects.get(project_id, get_current_access())
     page = (
-        Page(instances.listing(get_current_access(), project_id=project.id))
+        Page(instances.select_list_rows(get_current_access(), project_id=project.id))
         if has_permission("instances.view")
         else None
     )

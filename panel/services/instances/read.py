@@ -5,7 +5,7 @@ from functools import cache
 from typing import Any, TypeVar
 
 from sqlalchemy import ColumnElement, ScalarSelect, Select, bindparam, exists, func, select, text
-from sqlalchemy.orm import InstrumentedAttribute, joinedload, selectinload
+from sqlalchemy.orm import InstrumentedAttribute, defer, joinedload, selectinload
 
 from panel.core.db import session
 from panel.core.errors import NotFound
@@ -16,6 +16,7 @@ from panel.models import (
     Disk,
     Hypervisor,
     HypervisorGroup,
+    Image,
     Instance,
     Interface,
     Plan,
@@ -46,6 +47,16 @@ DISPLAY_LOAD_OPTIONS = (
 )
 """What a page or payload of an instance reads, loaded with the list in a constant number of queries."""
 
+LIST_LOAD_OPTIONS = (
+    joinedload(Instance.group, innerjoin=True).load_only(HypervisorGroup.display_name, HypervisorGroup.country),
+    joinedload(Instance.plan, innerjoin=True).load_only(Plan.name),
+    joinedload(Instance.image).load_only(Image.label, Image.distro),
+    joinedload(Instance.hypervisor, innerjoin=True).load_only(Hypervisor.name, Hypervisor.status),
+    joinedload(Instance.account, innerjoin=True).load_only(Account.email),
+    *(defer(column) for column in (Instance.vnc_password, Instance.ssh_host_key, Instance.presented_host_key)),
+)
+"""What a row of a list reads, loaded in one query."""
+
 
 def describe_instance(instance: Instance) -> tuple[str, str]:
     """Return the name of an instance and what stands beside it in search results."""
@@ -54,6 +65,11 @@ def describe_instance(instance: Instance) -> tuple[str, str]:
 
 
 @customer_search("instance", "instances", permission="instances.view", position=10, describe=describe_instance)
+def select_list_rows(account: Access | Account | None = None, **filters: Any) -> Select[Instance]:
+    """Select the instances of `listing` with what rows of a list show."""
+    return apply_filters(select(Instance).options(*LIST_LOAD_OPTIONS), account, **filters)
+
+
 def listing(account: Access | Account | None = None, **filters: Any) -> Select[Instance]:
     """Select instances, newest first, as objects with everything that a page shows; with an account only its own."""
     return apply_filters(select(Instance).options(*DISPLAY_LOAD_OPTIONS), account, **filters)

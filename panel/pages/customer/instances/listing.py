@@ -29,7 +29,7 @@ def index():
     query, search_error = search_or_empty(
         get_current_access(), search=search, state=state, project_id=project and project.id
     )
-    all_rows = instances.listing(get_current_access())
+    all_rows = instances.select_list_rows(get_current_access())
     page = Page(query, orders=ORDERS, all_rows=all_rows, is_searched=bool(search))
     has_changing_instances = any(instance.state in ("pending", "migrating") for instance in page)
     context = {
