@@ -13,9 +13,9 @@ from panel.core import clock, formatting
 from panel.core.db import session
 from panel.core.task_kinds import task_label
 from panel.models import Account
-from panel.pages.customer.tasks import list_recent_tasks
+from panel.pages.customer.tasks import MAX_MENU_TASKS, list_recent_tasks
 from panel.pages.shared import area
-from panel.services import announcements, inbox, saved_filters, sessions, settings, usage
+from panel.services import announcements, inbox, saved_filters, sessions, settings, tasks, usage
 from panel.web import assets, branding, instance_states, marks, paging, relative_times, translation, word_labels
 from panel.web.htmx import is_partial
 from panel.web.page_registry import get_customer_pages, get_operator_pages
@@ -165,23 +165,22 @@ class PageLayout:
     def list_offered(self, entries):
         return [entry for entry in entries if self.is_offered(entry)]
 
-    @property
-    def attention_counts(self):
-        """Return how many rows of the pages of the navigation need attention, by endpoint. One query."""
+    @cached_property
+    def counts(self):
+        """Return the numbers that every page shows: by endpoint the rows of the pages of the navigation that need
+        attention, and `unread_messages`, `announcements` and `open_tasks`. One query."""
         access = browser_session.get_current_access()
         queries = {
-            entry.endpoint: entry.select_attention(access)
+            entry.endpoint: (entry.select_attention(access), MAX_COUNTED_ATTENTION)
             for _group, entries in self.navigation
             for entry in entries
             if entry.select_attention
         }
-        if not queries:
-            return {}
-        counts = [
-            select(func.count()).select_from(limit_rows(query, MAX_COUNTED_ATTENTION)).scalar_subquery()
-            for query in queries.values()
-        ]
-        return dict(zip(queries, session.execute(select(*counts)).one(), strict=True))
+        queries["unread_messages"] = inbox.listing(access, unread=True), inbox.MAX_COUNTED_UNREAD
+        queries["announcements"] = announcements.select_shown(access), announcements.MAX_BANNERS
+        queries["open_tasks"] = tasks.listing(access, status="open"), MAX_MENU_TASKS
+        columns = [select(func.count()).select_from(limit_rows(*query)).scalar_subquery() for query in queries.values()]
+        return dict(zip(queries, session.execute(select(*columns)).one(), strict=True))
 
     @property
     def shortcut_entries(self):
@@ -236,22 +235,21 @@ class PageLayout:
     @property
     def recent_tasks(self):
         """Return the viewer's recent tasks, or None without the permission to see them."""
-        return (
-            list_recent_tasks(browser_session.get_current_access())
-            if browser_session.has_permission("instances.view")
-            else None
-        )
+        if not browser_session.has_permission("instances.view"):
+            return None
+        return list_recent_tasks(browser_session.get_current_access(), has_open_tasks=self.counts["open_tasks"] > 0)
 
     @property
     def unread_messages(self):
         """Return the number of unread messages in the viewer's inbox, as the text of a badge; empty for none."""
-        count = inbox.count_unread(browser_session.get_current_access())
+        count = self.counts["unread_messages"]
         return f"{count - 1}+" if count == inbox.MAX_COUNTED_UNREAD else str(count or "")
 
     @property
     def announcements(self):
         """Return the announcements that the viewer sees and has not dismissed."""
-        return announcements.list_banners(browser_session.get_current_access())
+        access = browser_session.get_current_access()
+        return announcements.list_banners(access) if self.counts["announcements"] else []
 
     @property
     def suspended(self):

@@ -1,6 +1,6 @@
 """The dashboard and the search: summaries and rows of everything that the person may see."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from sqlalchemy import Select, func
@@ -36,11 +36,10 @@ def count_running_tasks(access: Access) -> int | None:
     return count_rows(tasks.listing(access, status="open")) if access.has_permission("instances.view") else None
 
 
-def count_resources(access: Access) -> dict[str, int]:
-    """Return the number of rows of each kind that the person may see."""
-    queries = {
-        name: kind.select(access) for name, kind in COUNTED_KINDS.items() if access.has_permission(kind.permission)
-    }
+def count_resources(access: Access, names: Iterable[str] = COUNTED_KINDS) -> dict[str, int]:
+    """Return the number of rows of each of the kinds that the person may see."""
+    kinds = {name: COUNTED_KINDS[name] for name in names}
+    queries = {name: kind.select(access) for name, kind in kinds.items() if access.has_permission(kind.permission)}
     return {name: count_rows(query) for name, query in queries.items() if query is not None}
 
 
@@ -50,14 +49,20 @@ def count_rows(query: Select[Any]) -> int:
 
 
 def search(access: Access, text: str, maximum: int) -> Iterator[tuple[search_kinds.CustomerKind, Sequence[Any]]]:
-    """Yield each kind that the person may see, with the first rows whose names match."""
+    """Yield each kind that the person may see, with the first rows whose names match. The kinds that are found by name
+    are found in one query."""
+    queries = {kind: query.limit(maximum) for kind, query in iter_search_queries(access, text)}
+    named = search_kinds.find_named({kind.name: query for kind, query in queries.items() if not kind.is_counted})
+    for kind, query in queries.items():
+        yield kind, session.scalars(query).unique().all() if kind.is_counted else named[kind.name]
+
+
+def iter_search_queries(access: Access, text: str) -> Iterator[tuple[search_kinds.CustomerKind, Select[Any]]]:
     for kind in SEARCHABLE_KINDS.values():
         if access.has_permission(kind.permission):
             try:
                 query = kind.select(access, search=text)
             except Invalid:  # the text is not valid in the instance search language
                 continue
-            if query is None:
-                continue
-            rows = session.execute(query.limit(maximum)).unique().all()
-            yield kind, [row[0] if len(row) == 1 else row for row in rows]
+            if query is not None:
+                yield kind, query

@@ -1,10 +1,9 @@
-"""Search over the whole platform, for operators: a fixed number of queries, each with a limit."""
+"""Search over the whole platform, for operators, in one query."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import panel.services
-from panel.core.db import session
 from panel.core.modules import import_modules
 from panel.services import search_kinds
 
@@ -15,8 +14,8 @@ PLATFORM_KINDS = search_kinds.sort_kinds(search_kinds.PLATFORM_KINDS)
 
 def search(text: str, limit: int, may: Callable[[str], bool]) -> Iterator[tuple[str, list[tuple[Any, ...]]]]:
     """Yield for each kind that `may` allows and that has matches: the kind, and rows of id, label and further text."""
-    for kind in PLATFORM_KINDS.values():
-        query = kind.select(text) if may(kind.permission) else None
-        rows = session.execute(query.limit(limit)).all() if query is not None else []
+    queries = {kind.name: kind.select(text) for kind in PLATFORM_KINDS.values() if may(kind.permission)}
+    found = search_kinds.find_named({name: query.limit(limit) for name, query in queries.items() if query is not None})
+    for name, rows in found.items():
         if rows:
-            yield kind.name, [tuple(row) for row in rows]
+            yield name, [tuple(row[1:]) for row in rows]

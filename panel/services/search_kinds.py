@@ -9,10 +9,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from sqlalchemy import ColumnElement, Select, SQLColumnExpression, func, or_, select
+from sqlalchemy import ColumnElement, Select, SQLColumnExpression, func, literal, or_, select, union_all
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.functions import FunctionElement
 from sqlalchemy.types import NullType
+
+from panel.core.db import session
 
 ID_PATTERN = re.compile(r"[0-9a-f-]{8,36}", re.IGNORECASE)
 FIRST_ID, LAST_ID = "00000000-0000-0000-0000-000000000000", "ffffffff-ffff-ffff-ffff-ffffffffffff"
@@ -170,3 +172,13 @@ def list_networks(text: str) -> list[str]:
     except ValueError:
         return []
     return [str(ipaddress.ip_network((address, length), strict=False)) for length in range(address.max_prefixlen + 1)]
+
+
+def find_named(queries: Mapping[str, Select[Any]]) -> dict[str, list[Any]]:
+    """Return the rows of selects of `id`, `name` and `detail`, by the same keys, in their order. One query: databases
+    answer with the parts of a UNION ALL one after the other."""
+    rows: dict[str, list[Any]] = {key: [] for key in queries}
+    parts = [select(literal(key).label("kind"), *query.subquery().c) for key, query in queries.items()]
+    for row in session.execute(union_all(*parts)) if parts else ():
+        rows[row.kind].append(row)
+    return rows

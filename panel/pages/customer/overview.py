@@ -1,6 +1,7 @@
 """The first page: state, open tasks, latest events. Each person sees only the permitted parts."""
 
 from flask import Blueprint
+from sqlalchemy.orm import selectinload
 
 from panel.auth import permissions
 from panel.auth.browser_session import (
@@ -11,7 +12,7 @@ from panel.auth.browser_session import (
 )
 from panel.core import clock
 from panel.core.db import literal_limit, session
-from panel.models import Account, Member
+from panel.models import Account, Instance, Member
 from panel.pages.customer.checklist import build_checklist
 from panel.pages.customer.last_visit import track_last_visit
 from panel.pages.customer.tasks import list_recent_tasks
@@ -51,7 +52,8 @@ def show():
 
 def build_instances_context():
     access = get_current_access()
-    recent = session.scalars(instances.listing(access).limit(literal_limit(MAX_INSTANCES))).unique().all()
+    rows = instances.select_list_rows(access).options(selectinload(Instance.interfaces))
+    recent = session.scalars(rows.limit(literal_limit(MAX_INSTANCES))).all()
     return {
         "instance_summary": dashboard.summarize_instances(access),
         "recent": recent,
@@ -62,9 +64,7 @@ def build_instances_context():
         "console_errors": lambda instance: list_console_errors(instance, permission_error("instances.console")),
         "instances_with_problems": session.scalars(
             instances.select_with_problems(access).limit(literal_limit(MAX_RECENT))
-        )
-        .unique()
-        .all(),
+        ).all(),
         "recent_tasks": list_recent_tasks(access),
         "labeled_events": label_events(session.scalars(events.listing(access).limit(literal_limit(MAX_EVENTS))).all()),
         "last_visit": track_last_visit(),
@@ -98,5 +98,5 @@ COUNTED_RESOURCES = {
 
 def count_resources():
     """Return texts, page and count of the other kinds of resources."""
-    counts = dashboard.count_resources(get_current_access())
+    counts = dashboard.count_resources(get_current_access(), COUNTED_RESOURCES)
     return [(*texts, counts[kind]) for kind, texts in COUNTED_RESOURCES.items() if kind in counts]

@@ -120,13 +120,16 @@ def is_new_failure(task):
     return task.status == "failed" and bool(task.finished_at) and task.finished_at > clock.now() - FAILURE_AGE
 
 
-def list_recent_tasks(access):
+def list_recent_tasks(access, *, has_open_tasks=True):
     """Return recent tasks: open ones first, then finished ones. `results` are those of the viewer that have just
     ended, `new_failures` those that failed lately and that the viewer has not seen in the menu."""
-    open_tasks = session.scalars(tasks.listing(access, status="open").limit(literal_limit(MAX_MENU_TASKS))).all()
-    ended = [
-        task for task in session.scalars(tasks.listing(access).limit(literal_limit(MAX_MENU_TASKS))) if not task.open
-    ]
+    name = select(Instance.display_name).where(Instance.id == Task.resource_id).scalar_subquery()
+    limit = literal_limit(MAX_MENU_TASKS)
+    open_query = tasks.listing(access, status="open").add_columns(name).limit(limit)
+    open_rows = session.execute(open_query).all() if has_open_tasks else []
+    recent_rows = session.execute(tasks.listing(access).add_columns(name).limit(limit)).all()
+    open_tasks = [task for task, _name in open_rows]
+    ended = [task for task, _name in recent_rows if not task.open]
     listed = open_tasks + ended[: max(2, MAX_MENU_TASKS - len(open_tasks))]
     since = clock.now() - RESULT_AGE
     seen_id = request.cookies.get(SEEN_TASK_COOKIE, "")
@@ -134,6 +137,6 @@ def list_recent_tasks(access):
         "open_tasks": open_tasks,
         "listed_tasks": listed,
         "new_failures": [task for task in ended if is_new_failure(task) and task.id > seen_id],
-        "instance_names": find_instance_names(listed),
+        "instance_names": {task.resource_id: name for task, name in (*open_rows, *recent_rows) if name},
         "results": [task for task in ended if task.actor == access.actor and (task.finished_at or since) > since],
     }

@@ -50,7 +50,7 @@ DISPLAY_LOAD_OPTIONS = (
 LIST_LOAD_OPTIONS = (
     joinedload(Instance.group, innerjoin=True).load_only(HypervisorGroup.display_name, HypervisorGroup.country),
     joinedload(Instance.plan, innerjoin=True).load_only(Plan.name),
-    joinedload(Instance.image).load_only(Image.label, Image.distro),
+    joinedload(Instance.image).load_only(Image.label, Image.distro, Image.type),
     joinedload(Instance.hypervisor, innerjoin=True).load_only(Hypervisor.name, Hypervisor.status),
     joinedload(Instance.account, innerjoin=True).load_only(Account.email),
     *(defer(column) for column in (Instance.vnc_password, Instance.ssh_host_key, Instance.presented_host_key)),
@@ -136,7 +136,7 @@ def select_state_counts(account: Access | Account) -> Select:
 def select_with_problems(account: Access | Account) -> Select[Instance]:
     """Select instances that need attention: the last deploy failed, they are missing on the node, or the platform
     suspended them."""
-    return listing(account).where(text(HAS_PROBLEM_SQL))
+    return select_list_rows(account).where(text(HAS_PROBLEM_SQL))
 
 
 def get_self_provisioned_totals(account: Access | Account) -> dict[str, int]:
