@@ -9,7 +9,7 @@ def read_row_actions(browser, instance, area=""):
     return browser.get(f"{area}/instances/{instance.id}/row-actions")
 
 
-@pytest.mark.parametrize(("who", "area", "action"), [("owner", "", "shutdown"), ("operator", "/admin", "stop")])
+@pytest.mark.parametrize(("who", "area", "action"), [("owner", "", "shutdown"), ("admin", "/admin", "poweroff")])
 def test_row_menu_loads_console_shell_and_power(browser_as, cast, who, area, action):
     instance = cast.instance(deployed=True, power="on")
     page = browser_as(who).get(f"{area}/instances").text
