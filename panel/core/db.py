@@ -2,7 +2,7 @@
 
 import json
 from base64 import urlsafe_b64encode
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -32,6 +32,8 @@ from sqlalchemy import (
     TypeDecorator,
     bindparam,
     event,
+    literal,
+    select,
 )
 from sqlalchemy.engine import Engine
 from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column, registry
@@ -287,6 +289,15 @@ def literal_limit(count: int) -> BindParameter[int]:
     """Return a limit that is written into the statement. PostgreSQL plans a query with many joins again at each
     execution when its limit is a parameter. Each value is a statement of its own, so use it for few values."""
     return bindparam("limit", count, unique=True, literal_execute=True)
+
+
+def find_nonempty(queries: Mapping[str, Select[Any]]) -> set[str]:
+    """Return the names of the selects that find rows. One query."""
+    ones = (
+        query.with_only_columns(literal(1), maintain_column_froms=True).order_by(None) for query in queries.values()
+    )
+    row = session.execute(select(*(query.exists() for query in ones))).one()
+    return {name for name, has_rows in zip(queries, row, strict=True) if has_rows}
 
 
 def with_lock(query: Select[*Columns], **options: Any) -> Select[*Columns]:

@@ -2,7 +2,7 @@
 
 from sqlalchemy import Select, select
 
-from panel.core.db import session
+from panel.core.db import find_nonempty
 from panel.models import (
     Account,
     BackupPolicyInstance,
@@ -24,26 +24,26 @@ STEP_PERMISSIONS = {
 
 
 def list_steps(access: Access, account: Account) -> dict[str, bool]:
-    """Return whether each step is done, by its name. `account` is the person's own. At most six queries."""
+    """Return whether each step is done, by its name. `account` is the person's own. At most two queries."""
     visible_instances = select(Instance.id).where(access.visible_rows(Instance))
-    queries: dict[str, tuple[Select, ...]] = {
-        "ssh_key": (select(SshKey.id).where(access.visible_rows(SshKey)),),
-        "instance": (visible_instances,),
-        "firewall": (
-            select(SecurityGroupMember.instance_id).where(SecurityGroupMember.instance_id.in_(visible_instances)),
+    backups = select(InstanceBackup.id).where(
+        InstanceBackup.account_id == access.id,
+        InstanceBackup.instance_id.in_(visible_instances),
+        InstanceBackup.status == "complete",
+    )
+    queries: dict[str, Select] = {
+        "ssh_key": select(SshKey.id).where(access.visible_rows(SshKey)),
+        "instance": visible_instances,
+        "firewall": select(SecurityGroupMember.instance_id).where(
+            SecurityGroupMember.instance_id.in_(visible_instances)
         ),
-        "backup": (
-            select(BackupPolicyInstance.instance_id).where(BackupPolicyInstance.instance_id.in_(visible_instances)),
-            select(InstanceBackup.id).where(
-                InstanceBackup.account_id == access.id,
-                InstanceBackup.instance_id.in_(visible_instances),
-                InstanceBackup.status == "complete",
-            ),
+        "backup": select(BackupPolicyInstance.instance_id).where(
+            BackupPolicyInstance.instance_id.in_(visible_instances)
         ),
+        "complete_backup": backups,
     }
-    steps = {
-        name: any(session.scalar(query.limit(1)) is not None for query in queries[name])
-        for name, permission in STEP_PERMISSIONS.items()
-        if access.has_permission(permission)
-    }
+    found = find_nonempty(queries)
+    if "complete_backup" in found:
+        found.add("backup")
+    steps = {name: name in found for name, permission in STEP_PERMISSIONS.items() if access.has_permission(permission)}
     return steps | {"second_factor": factors.has_second_factor(account)}

@@ -6,7 +6,7 @@ from typing import Any
 from sqlalchemy import Select, func
 
 import panel.services
-from panel.core.db import session
+from panel.core.db import literal_limit, session
 from panel.core.errors import Invalid
 from panel.core.modules import import_modules
 from panel.schemas.constants import INSTANCE_STATES
@@ -51,7 +51,7 @@ def count_rows(query: Select[Any]) -> int:
 def search(access: Access, text: str, maximum: int) -> Iterator[tuple[search_kinds.CustomerKind, Sequence[Any]]]:
     """Yield each kind that the person may see, with the first rows whose names match. The kinds that are found by name
     are found in one query."""
-    queries = {kind: query.limit(maximum) for kind, query in iter_search_queries(access, text)}
+    queries = {kind: query.limit(literal_limit(maximum)) for kind, query in iter_search_queries(access, text)}
     named = search_kinds.find_named({kind.name: query for kind, query in queries.items() if not kind.is_counted})
     for kind, query in queries.items():
         yield kind, session.scalars(query).unique().all() if kind.is_counted else named[kind.name]

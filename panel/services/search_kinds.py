@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from sqlalchemy import ColumnElement, Select, SQLColumnExpression, func, literal, or_, select, union_all
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.functions import FunctionElement
-from sqlalchemy.types import NullType
+from sqlalchemy.types import NullType, String
 
 from panel.core.db import session
 
@@ -131,6 +131,25 @@ def compile_prefix_for_sqlite(element: HasPrefix, compiler: Any, **options: Any)
     return f"({column} >= {first} AND {column} < {end})"
 
 
+class AsciiLower(FunctionElement[str]):
+    """The column with the letters A to Z in lower case, which is enough to find a text without other letters. On
+    PostgreSQL it takes a third of the time of `lower`."""
+
+    name = "ascii_lower"
+    type = String()
+    inherit_cache = True
+
+
+@compiles(AsciiLower)
+def compile_lower(element: AsciiLower, compiler: Any, **options: Any) -> str:
+    return f"lower({compiler.process(element.clauses, **options)})"
+
+
+@compiles(AsciiLower, "postgresql")
+def compile_lower_for_postgresql(element: AsciiLower, compiler: Any, **options: Any) -> str:
+    return f'lower(({compiler.process(element.clauses, **options)}) COLLATE "C")'
+
+
 def id_starts_with(column: SQLColumnExpression[Any], text: str) -> ColumnElement[bool]:
     """Return the condition that an id begins with the text, as a range that the index of the ids serves on every
     database. `is_id(text)` must be true."""
@@ -142,6 +161,8 @@ def id_starts_with(column: SQLColumnExpression[Any], text: str) -> ColumnElement
 def contains_text(column: SQLColumnExpression[Any], text: str) -> ColumnElement[bool]:
     """Return whether the column contains the text, in whatever letter case. PostgreSQL's ILIKE takes twice as long."""
     escaped_text = re.sub(r"([/%_])", r"/\1", text)
+    if text.isascii():
+        return AsciiLower(column).like(f"%{escaped_text.lower()}%", escape="/")
     return func.lower(column).like(func.lower(f"%{escaped_text}%"), escape="/")
 
 

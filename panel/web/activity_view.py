@@ -21,8 +21,10 @@ def label_events(rows, has_links=True):
     tasks."""
     ids = {event.resource_id for event in rows}
     existing = dict(session.execute(select(Instance.id, Instance.display_name).where(Instance.id.in_(ids))).all())
-    deleted_names = select(Task.resource_id, Task.resource_name).where(Task.resource_id.in_(ids - existing.keys()))
-    names = dict(session.execute(deleted_names).all()) | existing
+    names = existing
+    if deleted_ids := ids - existing.keys():
+        deleted_names = select(Task.resource_id, Task.resource_name).where(Task.resource_id.in_(deleted_ids))
+        names = dict(session.execute(deleted_names).all()) | existing
     return [
         (event, *describe_event(event), names.get(event.resource_id), has_links and event.resource_id in existing)
         for event in rows

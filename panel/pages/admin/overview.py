@@ -9,7 +9,7 @@ from sqlalchemy import func, select
 
 from panel.auth.browser_session import get_current_account, require_page_permission
 from panel.core import clock
-from panel.core.db import session
+from panel.core.db import find_nonempty, session
 from panel.models.backup_destinations import INSTALLATION_BACKUPS
 from panel.pages.admin import platform_view
 from panel.pages.admin.checklist import build_checklist
@@ -114,6 +114,15 @@ def sort_findings(failed, failures, capacities, missing_backups):
     )
 
 
+def load_nonempty(queries):
+    """Return the first rows of each of the selects, by name. One query, and one for each select that finds rows."""
+    found = find_nonempty(queries)
+    return {
+        name: session.scalars(query.limit(MAX_NAMED_ITEMS)).all() if name in found else []
+        for name, query in queries.items()
+    }
+
+
 def iter_findings(failed, failures, missing_backups):
     alive = overview.count_workers()
     if not alive:
@@ -122,20 +131,26 @@ def iter_findings(failed, failures, missing_backups):
             reason = _("Redis is not reachable, so tasks start late.")
         address = url_for("admin_tasks.index", status="open")
         yield AttentionItem("danger", "plug-connected-x", _("No worker is running"), reason, address)
-    yield from (
-        build_silent_node_item(node)
-        for node in session.scalars(hypervisors.select_with_problems().limit(MAX_NAMED_ITEMS))
+    rows = load_nonempty(
+        {
+            "silent_nodes": hypervisors.select_with_problems(),
+            "missing_instances": overview.select_missing_instances(),
+            "undeleted_volumes": overview.select_undeleted_volumes(),
+            "unavailable_destinations": backup_destinations.select_unavailable(),
+            "nodes_with_unmanaged_machines": hypervisors.select_with_unmanaged_machines(),
+        }
     )
+    yield from (build_silent_node_item(node) for node in rows["silent_nodes"])
     if failed:
         text = _("Last: %(name)s: %(error)s", name=failures[0].resource_name, error=failures[0].error)
         title = ngettext("%(num)s task failed today", "%(num)s tasks failed today", failed)
         yield AttentionItem("danger", "circle-x", title, text, url_for("admin_tasks.index", status="failed"))
     yield from iter_customer_failures()
-    for instance in session.scalars(overview.select_missing_instances().limit(MAX_NAMED_ITEMS)):
+    for instance in rows["missing_instances"]:
         address = url_for("admin_instances.show", instance_id=instance.id)
         title = _("VM of %(name)s is missing on its hypervisor", name=instance.name)
         yield AttentionItem("danger", "zoom-question", title, instance.last_error, address)
-    for volume in session.scalars(overview.select_undeleted_volumes().limit(MAX_NAMED_ITEMS)):
+    for volume in rows["undeleted_volumes"]:
         title = _("Deleted volume %(name)s still exists", name=volume.name)
         text = ngettext(
             "%(num)s attempt failed. Last error: %(error)s",
@@ -144,7 +159,7 @@ def iter_findings(failed, failures, missing_backups):
             error=volume.error,
         )
         yield AttentionItem("danger", "database", title, text, url_for("admin_volumes.index", search=volume.name))
-    yield from iter_backup_findings(missing_backups)
+    yield from iter_backup_findings(missing_backups, rows["unavailable_destinations"])
     for storage in overview.list_full_storages():
         title = _(
             "Storage %(name)s on %(hypervisor)s is nearly full", name=storage.name, hypervisor=storage.hypervisor.name
@@ -155,7 +170,7 @@ def iter_findings(failed, failures, missing_backups):
         title = _("%(name)s is running out of IPv4 addresses", name=group.display_name)
         remaining = ngettext("%(num)s address left. Add a subnet.", "%(num)s addresses left. Add a subnet.", free)
         yield AttentionItem("warning", "network", title, remaining, url_for("admin_subnets.index"))
-    for node in session.scalars(hypervisors.select_with_unmanaged_machines().limit(MAX_NAMED_ITEMS)):
+    for node in rows["nodes_with_unmanaged_machines"]:
         title = ngettext(
             "%(num)s unmanaged VM on %(hypervisor)s",
             "%(num)s unmanaged VMs on %(hypervisor)s",
@@ -167,10 +182,10 @@ def iter_findings(failed, failures, missing_backups):
         yield AttentionItem("info", "help-circle", title, text, hypervisor_url(node))
 
 
-def iter_backup_findings(missing_backups):
+def iter_backup_findings(missing_backups, unavailable_destinations):
     """Yield items for unavailable destinations, a failed backup of the installation, damaged or missing backups,
     failed copies and restore tests, and instances whose backups are overdue."""
-    for destination in session.scalars(backup_destinations.select_unavailable().limit(MAX_NAMED_ITEMS)):
+    for destination in unavailable_destinations:
         title = _("Backup destination %(name)s is unavailable", name=destination.name)
         address = url_for("admin_backup_destinations.show", destination_id=destination.id)
         if destination.purpose == INSTALLATION_BACKUPS:
