@@ -53,6 +53,15 @@ def test_navigation_counts_rows_that_need_attention(browser_as, cast, queries):
     assert len(queries) <= query_count
 
 
+@pytest.mark.parametrize(("caller", "path"), [("owner", "/ssh-keys/new"), ("admin", "/admin/isos/new")])
+def test_layout_reads_session_access_numbers_and_recent_tasks(browser_as, queries, caller, path):
+    browser = browser_as(caller)
+    browser.get(path)
+    queries.clear()
+    assert "nav-link" in browser.get(path).text
+    assert len(queries) <= 4
+
+
 def test_operators_navigation_counts_hypervisors_and_failed_tasks(browser_as, cast):
     cast.node.status = "down"
     for hours in (1, 30):
