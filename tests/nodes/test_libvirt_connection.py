@@ -1,9 +1,7 @@
 """The connection to a node: it goes silent, it comes back, and a forked child opens its own."""
 
-import contextlib
 import os
 import queue
-import select
 import socket
 import threading
 import time
@@ -12,6 +10,7 @@ import uuid
 
 import pytest
 
+from tests.support.cuttable_proxy import CuttableProxy
 from worker.nodes import libvirt as driver
 from worker.nodes.base import Disk, Machine, NodeSpec, Power, Refused, Unreachable
 from worker.nodes.circuit_breaker import FAILURE_THRESHOLD
@@ -20,41 +19,6 @@ from worker.nodes.libvirt import LibvirtNode, events
 pytestmark = pytest.mark.guest
 
 MiB = 1024**2
-
-
-class CuttableProxy:
-    """Forwards a TCP port of this machine to a libvirt socket, until it is cut: then nothing moves and nothing ends."""
-
-    def __init__(self, path: str):
-        self.path, self.connected, self.ended, self.sockets = path, threading.Event(), False, []
-        self.connected.set()
-        self.listener = socket.create_server(("127.0.0.1", 0))
-        self.uri = f"qemu+tcp://127.0.0.1:{self.listener.getsockname()[1]}/system"
-        threading.Thread(target=self.serve, daemon=True).start()
-
-    def serve(self):
-        with contextlib.suppress(OSError):
-            while True:
-                client = self.listener.accept()[0]
-                upstream = socket.socket(socket.AF_UNIX)
-                upstream.connect(self.path)
-                self.sockets += [client, upstream]
-                threading.Thread(target=self.forward, args=(client, upstream), daemon=True).start()
-
-    def forward(self, client, upstream):
-        with contextlib.suppress(OSError, ValueError):  # closed meanwhile
-            while True:
-                for connection in select.select([client, upstream], [], [])[0]:
-                    data = connection.recv(65536)
-                    self.connected.wait()
-                    (upstream if connection is client else client).sendall(data)
-                    if not data:
-                        return client.close()
-
-    def end(self):
-        self.connected.set()
-        for connection in (self.listener, *self.sockets):
-            connection.close()
 
 
 @pytest.fixture

@@ -2,6 +2,8 @@
 
 import http.client
 import json
+import socket
+import ssl
 import subprocess
 import sys
 import threading
@@ -25,6 +27,9 @@ IDENTITIES = {
     "operator": ["Admin", "Read", "List", "Write"],
 }
 """Name of an access key → what it may do. Its secret is its name with `-secret`."""
+
+PIECE_BYTES = 64 * 1024
+"""Bytes that a proxy reads at once."""
 
 BUCKET, LOCKED_BUCKET = "backups", "locked-backups"
 LOCK = {"ObjectLockEnabled": "Enabled", "Rule": {"DefaultRetention": {"Mode": "COMPLIANCE", "Days": 1}}}
@@ -94,7 +99,13 @@ class FaultProxy:
 
     def __init__(self, server):
         self.upstream = server.endpoint.removeprefix("http://")
+        self.context, self.port, self.connections, self.bytes_per_second = None, 0, [], 0
+        self.held, self.released = threading.Event(), threading.Event()
         self.clear()
+        self.listen()
+
+    def listen(self):
+        """Accept connections, at the same port as before."""
         proxy = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -112,23 +123,52 @@ class FaultProxy:
         class Server(ThreadingHTTPServer):
             daemon_threads = True
 
+            def get_request(self):
+                connection, address = super().get_request()
+                if proxy.context:
+                    connection = proxy.context.wrap_socket(connection, server_side=True, do_handshake_on_connect=False)
+                proxy.connections.append(connection)
+                return connection, address
+
             def handle_error(self, *_):
                 pass
 
-        self.server = Server(("127.0.0.1", 0), Handler)
-        self.endpoint = f"http://127.0.0.1:{self.server.server_address[1]}"
+        self.server, self.is_listening = Server(("127.0.0.1", self.port), Handler), True
+        self.port = self.server.server_address[1]
         threading.Thread(target=self.server.serve_forever, args=(0.05,), daemon=True).start()
+
+    @property
+    def endpoint(self):
+        return f"{'https' if self.context else 'http'}://127.0.0.1:{self.port}"
+
+    def use_certificate(self, path):
+        """Speak TLS with this certificate on new connections."""
+        self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self.context.load_cert_chain(path)
+
+    def refuse(self):
+        """End all connections, and refuse new ones until `listen`."""
+        self.close()
+        self.is_listening = False
+        for connection in self.connections:
+            with suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+        self.connections.clear()
+        self.clear()
 
     def clear(self):
         self.fault, self.method, self.part, self.remaining = None, "", "", 0
+        self.released.set()
 
     def set_fault(self, fault, method="", part="", count=10_000):
         """Make a fault of that many requests with this method and part of the path. `fault` is a status, `lost`,
-        `slow`, `changed` or `short`."""
+        `slow`, `changed`, `short`, or `held`: no answer until `clear`."""
+        self.held.clear()
+        self.released.clear()
         self.fault, self.method, self.part, self.remaining = fault, method, part, count
 
     def handle(self, request):
-        body = request.rfile.read(int(request.headers.get("Content-Length", 0)))
+        body = self.read_body(request)
         fault = None
         if self.remaining and self.method in ("", request.command) and self.part in request.path:
             fault, self.remaining = self.fault, self.remaining - 1
@@ -137,6 +177,12 @@ class FaultProxy:
             return self.answer(request, fault, [], answer)
         if fault == "slow":
             threading.Event().wait(1)  # tests replace `time.sleep`
+        if fault == "held":
+            self.held.set()
+            self.released.wait()
+            if not self.is_listening:
+                request.close_connection = True
+                return
         status, headers, content = self.forward(request, body)
         if fault == "lost":
             request.close_connection = True
@@ -146,6 +192,18 @@ class FaultProxy:
         if fault == "short":
             request.close_connection = True
         self.answer(request, status, headers, content, len(content) // 2 if fault == "short" else None)
+
+    def read_body(self, request):
+        """Read at most `bytes_per_second`; 0 is unlimited."""
+        remaining, pieces = int(request.headers.get("Content-Length", 0)), []
+        while remaining:
+            pieces.append(request.rfile.read(min(remaining, PIECE_BYTES)))
+            if not pieces[-1]:
+                raise ConnectionError("the client has gone")
+            remaining -= len(pieces[-1])
+            if self.bytes_per_second:
+                threading.Event().wait(len(pieces[-1]) / self.bytes_per_second)
+        return b"".join(pieces)
 
     def forward(self, request, body):
         connection = http.client.HTTPConnection(self.upstream)

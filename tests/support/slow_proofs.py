@@ -117,6 +117,7 @@ PROVED_FILES = {
         "tests/bench/backup_latency.py",
         "tests/browser/test_backup_flow.py",
         "tests/guests/lab_backups.py",
+        "tests/guests/test_backup_faults.py",
         "tests/guests/test_backups.py",
         "panel/pages/customer/backup_files.py",
         "panel/pages/customer/backup_policies.py",
