@@ -122,6 +122,11 @@ class ChunkIndex:
             self.db.executemany("INSERT OR IGNORE INTO live VALUES (?, ?)", [(name, label) for name in names])
             self.db.execute("COMMIT")
 
+    def add_all_live(self) -> None:
+        """Record that all chunks are used that are not known to be damaged, for when it is not known what is used."""
+        with self.lock:
+            self.db.execute("INSERT OR IGNORE INTO live SELECT name, NULL FROM chunks WHERE NOT is_damaged")
+
     def is_live(self, name: bytes) -> bool:
         return bool(self.rows("SELECT 1 FROM live WHERE name = ?", name))
 

@@ -26,14 +26,17 @@ class Verification:
 
 
 def verify(repository: Repository, ratio: float = 1.0, progress: Callable[[int], None] | None = None) -> Verification:
-    """Read all manifests and tables, and that ratio of the other chunks, chosen at random. Damaged chunks are marked,
-    so that the next backup that reads their content stores them again. `progress` is called with the stored bytes of
-    each chunk; if it raises, the verification ends."""
+    """Read all manifests and tables, and that ratio of the other chunks, chosen at random; also of those that no point
+    uses, while a table is damaged. Damaged chunks are marked, so that the next backup that reads their content stores
+    them again. `progress` is called with the stored bytes of each chunk; if it raises, the verification ends."""
     result = Verification()
     repository.refresh()
     unreadable = mark_live(repository)
     result.damaged_points.update(unreadable)
     result.damaged_chunks.update(table for tables in unreadable.values() for table in tables)
+    if result.damaged_chunks:  # what damaged tables name may be damaged as well: the next backup must not use it
+        repository.index.add_all_live()
+        repository.index.locate_live()
     total = repository.index.count_live()
     count = round(total * ratio)
     for names in split_batches(repository.index.sample_live(count), BATCH_CHUNKS):
