@@ -5,6 +5,7 @@ same faults at every step are in tests/instance_backups, with a simulated node.
 """
 
 import subprocess
+import time
 from contextlib import suppress
 
 import psutil
@@ -25,11 +26,13 @@ pytestmark = [pytest.mark.guest, pytest.mark.slow_proof("backups")]
 
 MEBIBYTE = 1024**2
 STORAGE_ERROR = "The backup storage cannot be used now."
+CONNECTION_ERROR = "The connection to the hypervisor was lost."
 LOST_WORKER_LOG = "The worker was lost. Another one starts again."
 READ_ONLY_COMMAND = """
+mount -o remount,rw /
 dd if=/dev/urandom of=/root/random bs=1M count={mebibytes} 2>/dev/null; sync; echo u > /proc/sysrq-trigger
 """
-"""Writes random content and makes the file systems read-only until the next boot, so that the disk stays as it is."""
+"""Writes random content and makes the file systems read-only, so that the disk stays as it is."""
 
 VERIFY_SCRIPT = """
 from datetime import timedelta
@@ -72,7 +75,7 @@ class FaultLab:
         """The complete points with an image of what the disk had at that time, oldest first."""
 
     def change_disk(self, mebibytes=8):
-        """Let the guest write random content, then keep its disk as it is until the next boot. Return an image."""
+        """Let the guest write random content, then keep its disk as it is. Return an image."""
         self.lab.ssh(self.ip, READ_ONLY_COMMAND.format(mebibytes=mebibytes))
         wait_until(lambda: " ro," in self.lab.ssh(self.ip, "grep ' / ' /proc/mounts"), "the read-only file system")
         image = self.directory / f"image{len(self.points)}.qcow2"
@@ -193,16 +196,26 @@ class FaultLab:
         assert {row["status"] for row in rows} <= {"complete", "failed"}
         assert self.call("GET", "/api/backups?claim=claimed")["data"] == []
         self.lab.run_power_action(self.guest, "poweroff")
+        self.lab.wait_for_state(self.guest, "stopped")
         for row, image in self.points[-2:]:
             lab_backups.restore(self.lab, self.guest, row)
             run_qemu_img("compare", self.find_disk(), image)
+        self.lab.wait_for_state(self.guest, "stopped")
         self.lab.run_power_action(self.guest, "start")
-        self.lab.ssh(self.ip, "true")
 
 
 def run_qemu_img(*arguments):
     done = subprocess.run(["qemu-img", *map(str, arguments)], capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def list_objects(s3_server):
+    """Return the names of the stored objects."""
+    return {entry["Key"] for entry in s3_server.operator.list_objects_v2(Bucket=BUCKET, Prefix="faults/")["Contents"]}
+
+
+def list_packs(s3_server):
+    return {key for key in list_objects(s3_server) if "/packs/" in key}
 
 
 @pytest.fixture(scope="module")
@@ -218,7 +231,7 @@ def fault_lab(tmp_path_factory, installation_template, s3_server, authority):
     storage = FaultProxy(s3_server)
     storage.use_certificate(authority.issue(directory))
     redis = RedisServer(directory)
-    settings = {"PANEL_REDIS_URL": redis.url, "AWS_CA_BUNDLE": str(directory / "ca.pem")}
+    settings = {"PANEL_WORKERS": "1", "PANEL_REDIS_URL": redis.url, "AWS_CA_BUNDLE": str(directory / "ca.pem")}
     with run_hypervisors(directory, count=1) as [hypervisor]:
         node = CuttableProxy(str(hypervisor.directory / "run" / "libvirt-sock"))
         proxied = LocalHypervisor(node.uri, hypervisor.directory, hypervisor.network)
@@ -263,3 +276,70 @@ def test_destination_is_gone(fault_lab, changed):
         assert fault_lab.check_destination()["passed"]
     fault_lab.ensure_unchanged(*changed)
     fault_lab.prove(changed[0])
+
+
+def test_destination_is_full(fault_lab, changed):
+    """Packs are not accepted; restores need no space."""
+    fault_lab.storage.set_fault(507, "PUT", "/packs/")
+    fault_lab.ensure_failed(fault_lab.request_backup(), STORAGE_ERROR, ": 507")
+    fault_lab.ensure_unchanged(*changed)
+    fault_lab.lab.wait_for_task(fault_lab.request_restore(fault_lab.points[-1][0]))
+    fault_lab.storage.clear()
+    fault_lab.prove(fault_lab.change_disk())
+
+
+def test_slow_destination_delays_the_backup(fault_lab):
+    """Packs take seconds each. The backup goes on and completes."""
+    image = fault_lab.change_disk(mebibytes=40)
+    fault_lab.storage.bytes_per_second = 4 * MEBIBYTE
+    began_at, task, rows = time.monotonic(), fault_lab.request_backup(), []
+
+    def has_ended():
+        rows.append(fault_lab.get_task(task))
+        return rows[-1]["status"] not in ("queued", "running")
+
+    wait_until(has_ended, "the end of the task")
+    fault_lab.storage.bytes_per_second = 0
+    assert rows[-1]["status"] == "completed", rows[-1]
+    assert time.monotonic() - began_at > 40 / 4
+    assert len({row["bytes_done"] for row in rows if row["bytes_done"]}) > 1, rows
+    fault_lab.adopt_points(image)
+    fault_lab.prove(image)
+
+
+def test_destination_that_lies_is_noticed_at_restore(fault_lab, changed):
+    """It accepts packs and stores none. The restore fails, a verification names what is missing, and the next backup
+    stores it, so that both can be restored."""
+    image, known = changed[0], len(fault_lab.list_named_damage())
+    fault_lab.storage.set_fault(200, "PUT", "/packs/")
+    row = fault_lab.add_point(image)
+    fault_lab.storage.clear()
+    fault_lab.ensure_failed(fault_lab.request_restore(row), STORAGE_ERROR, "is missing")
+    fault_lab.ensure_unchanged(*changed)
+    fault_lab.wait_for_verification()
+    assert [backup["id"] for backup in fault_lab.list_backups() if backup["damaged"]] == [row["id"]]
+    [entry] = fault_lab.list_named_damage()[known:]
+    assert row["id"] in entry
+    fault_lab.add_point(image)
+    assert fault_lab.verify_all() == []
+    fault_lab.prove_points()
+
+
+def test_damaged_chunk_is_named_and_healed(fault_lab, changed, s3_server):
+    """One byte changes in the bucket. A verification names the chunk, no restore uses it, and the next backup stores it
+    again, so that both can be restored."""
+    known, before = len(fault_lab.list_named_damage()), list_packs(s3_server)
+    row = fault_lab.add_point(changed[0])
+    for key in list_packs(s3_server) - before:
+        content = bytearray(s3_server.operator.get_object(Bucket=BUCKET, Key=key)["Body"].read())
+        content[len(content) // 2] ^= 1
+        s3_server.operator.put_object(Bucket=BUCKET, Key=key, Body=bytes(content))
+    assert fault_lab.verify_all() == [row["id"]]
+    [entry] = fault_lab.list_named_damage()[known:]
+    assert row["id"] in entry
+    fault_lab.ensure_failed(fault_lab.request_restore(row), STORAGE_ERROR, "is missing")
+    fault_lab.ensure_unchanged(*changed)
+    fault_lab.wait_for_verification()
+    assert fault_lab.add_point(changed[0])["chain_reason"] == "missing_chunks"
+    assert fault_lab.verify_all() == []
+    fault_lab.prove_points()
