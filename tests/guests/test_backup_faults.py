@@ -343,3 +343,71 @@ def test_damaged_chunk_is_named_and_healed(fault_lab, changed, s3_server):
     assert fault_lab.add_point(changed[0])["chain_reason"] == "missing_chunks"
     assert fault_lab.verify_all() == []
     fault_lab.prove_points()
+
+
+def test_certificate_of_another_authority_is_refused(fault_lab, changed, authority, s3_server):
+    """Nothing is sent to such a server. A backup server is recognized by its fingerprint instead: see
+    tests/instance_backups/test_rbs_faults.py."""
+    before, point = list_objects(s3_server), fault_lab.points[-1][0]
+    fault_lab.storage.use_certificate(CertificateAuthority().issue(fault_lab.directory))
+    try:
+        for task in (fault_lab.request_backup(), fault_lab.request_restore(point)):
+            fault_lab.ensure_failed(task, STORAGE_ERROR, "its certificate is not accepted")
+        check = fault_lab.check_destination()
+        assert not check["passed"]
+        assert "its certificate is not accepted" in check["steps"][0]["message"]
+        assert list_objects(s3_server) == before
+        fault_lab.ensure_unchanged(*changed)
+    finally:
+        fault_lab.storage.use_certificate(authority.issue(fault_lab.directory))
+    assert fault_lab.check_destination()["passed"]
+    fault_lab.prove(changed[0])
+
+
+def test_node_is_cut_off(fault_lab):
+    """The connections to the node end in the middle of a backup, and of a restore."""
+    image = fault_lab.change_disk(mebibytes=64)
+    unchanged = image, fault_lab.lab.read_boot_id(fault_lab.ip), fault_lab.find_disk()
+    point = fault_lab.points[-1][0]
+    for method, request in (("PUT", fault_lab.request_backup), ("GET", lambda: fault_lab.request_restore(point))):
+        fault_lab.hold(method)
+        task = request()
+        fault_lab.wait_until_held()
+        fault_lab.node.refuse()
+        fault_lab.storage.clear()
+        fault_lab.ensure_failed(task, CONNECTION_ERROR)
+        fault_lab.node.accept()
+        fault_lab.lab.wait_for_hypervisor(fault_lab.lab.node)
+        fault_lab.find_disk()
+    fault_lab.ensure_unchanged(*unchanged)
+    fault_lab.prove(image)
+
+
+def test_redis_restarts_empty(fault_lab, changed):
+    """In the middle of a backup, which completes, and before the notification of the next one, which is repeated."""
+    fault_lab.hold("PUT")
+    task = fault_lab.request_backup()
+    fault_lab.wait_until_held()
+    fault_lab.redis.kill()
+    fault_lab.redis.start()
+    fault_lab.storage.clear()
+    assert fault_lab.wait_for_end(task)["status"] == "completed"
+    fault_lab.redis.kill()
+    task = fault_lab.request_backup()
+    fault_lab.redis.start()
+    assert fault_lab.wait_for_end(task)["status"] == "completed"
+    fault_lab.adopt_points(changed[0])
+    fault_lab.prove(changed[0])
+
+
+def test_worker_is_killed_in_the_middle_of_a_restore(fault_lab, changed):
+    """The guest runs on with its disk until another worker has restored the backup."""
+    row = fault_lab.points[-1][0]
+    fault_lab.hold("GET")
+    task = fault_lab.request_restore(row)
+    fault_lab.wait_until_held()
+    fault_lab.kill_workers()
+    fault_lab.ensure_running(*changed)
+    fault_lab.storage.clear()
+    fault_lab.ensure_repeated(task)
+    fault_lab.prove(fault_lab.change_disk())
