@@ -400,6 +400,19 @@ def test_redis_restarts_empty(fault_lab, changed):
     fault_lab.prove(changed[0])
 
 
+def test_worker_is_killed_in_the_middle_of_the_upload(fault_lab, changed):
+    """Another worker begins again, and the guest does not notice."""
+    fault_lab.hold("PUT")
+    task = fault_lab.request_backup()
+    fault_lab.wait_until_held()
+    fault_lab.kill_workers()
+    fault_lab.storage.clear()
+    fault_lab.ensure_repeated(task)
+    fault_lab.ensure_unchanged(*changed)
+    fault_lab.adopt_points(changed[0])
+    fault_lab.prove(changed[0])
+
+
 def test_worker_is_killed_in_the_middle_of_a_restore(fault_lab, changed):
     """The guest runs on with its disk until another worker has restored the backup."""
     row = fault_lab.points[-1][0]

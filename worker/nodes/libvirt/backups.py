@@ -46,6 +46,7 @@ def run(
     """Run a job until the copies are complete. After failure the copies are deleted."""
     domain = get_domain(connection, machine_id)
     end(domain)
+    checkpoints.delete_one(domain, name)  # that of an attempt whose worker was lost
     targets = find_targets(connection, domain, disks)
     excluded = {target for disk, target in targets.items() if disk.name in fully_read}
     covered = checkpoints.find_covered_disks(domain, previous) - excluded

@@ -47,6 +47,18 @@ def delete(domain: libvirt.virDomain, retained: Iterable[str] = ()) -> None:
         delete_broken_bitmaps(domain)
 
 
+def delete_one(domain: libvirt.virDomain, name: str) -> None:
+    """Delete the checkpoint of that name, if the running machine has it; its changes become those of the one before.
+    If that is not possible, delete all checkpoints, because changes would be missing."""
+    for checkpoint in domain.listAllCheckpoints():
+        if checkpoint.getName() == name:
+            try:
+                checkpoint.delete()
+            except libvirt.libvirtError:  # its bitmap is missing or broken
+                delete(domain)
+            return
+
+
 @contextlib.contextmanager
 def paused_if_off(domain: libvirt.virDomain) -> Iterator[None]:
     """Start a machine that is off, paused, for the duration of the block. Raises `Refused` if its memory is saved."""
