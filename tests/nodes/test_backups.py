@@ -211,7 +211,7 @@ def test_job_is_replaced_and_ended_repeatedly(node, new_machine):
     machine = new_machine()
     [disk] = machine.disks
     node.start(machine.id)
-    for name in ("one", "two"):
+    for name in ("one", "two", "two"):  # the same name as a lost worker's
         assert node.begin_backup(machine.id, machine.disks, name).checkpoint == name
     with node.open_backup(machine.id, disk) as reader, node.open_backup(machine.id, disk) as other:
         assert reader.size == other.size == disk.size

@@ -796,8 +796,8 @@ class NodeDriver(ABC):
         The node makes a copy of what is read, for which it needs room, before this returns; from a running machine at
         most so fast (0 is unlimited). The disks of a machine that is off, and volumes in no machine (`machine_id`
         None), are read completely, and there is no checkpoint; they must not be written to until this returns. A job of
-        the same machine that was not ended is replaced. After failure, or when `progress` raised, there is no job, but
-        there may be the checkpoint."""
+        the same machine that was not ended is replaced, and so is a checkpoint of the same name. After failure, or when
+        `progress` raised, there is no job, but there may be the checkpoint."""
 
     @abstractmethod
     def open_backup(self, machine_id: str | None, disk: Disk) -> BackupReader:
